@@ -1,0 +1,130 @@
+# ccrun: build, tests, installation.  `make help` lists the targets.
+#
+# One Makefile, no recursion.  Sources are found by folder; every object has a dependency file.
+#   V=1                     show the commands
+#   SAN=address,undefined   build with sanitizers, into a folder of its own
+#   CC=clang                another compiler, into a folder of its own
+#   BUILD=dir               where everything that is made goes (default: build/)
+
+VERSION := 0.1.0
+PREFIX  ?= /usr/local
+DESTDIR ?=
+V       ?= 0
+SAN     ?=
+TORCH   ?= torch==2.13.0
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+comma := ,
+variant := $(if $(filter-out gcc cc,$(notdir $(CC))),-$(notdir $(CC)))$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+BUILD ?= build
+OUT   := $(BUILD)$(if $(variant),/v$(variant))
+OBJ   := $(OUT)/obj
+BIN   := $(OUT)/bin
+
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)')
+
+PKG_CONFIG ?= pkg-config
+pc = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
+
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 \
+        -Wswitch-enum -Wimplicit-fallthrough -Wundef -Wcast-qual -Wpointer-arith -Werror
+OPT    ?= -O2 -g
+CFLAGS ?=
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -I$(OUT)/gen $(WARN) $(OPT) -fno-strict-aliasing -fstack-protector-strong \
+             -ffunction-sections -fdata-sections $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined) \
+             -DCCRUN_VERSION='"$(VERSION)"' $(call pc,--cflags libuv libcjson) $(CFLAGS)
+ALL_LDFLAGS = -Wl,--as-needed -Wl,-z,relro $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+LIBS_UV    := $(or $(call pc,--libs libuv),-luv)
+LIBS_CJSON := $(or $(call pc,--libs libcjson),-lcjson)
+
+# Sources by layer.  Everything except the files with a main() is linked into one archive; the linker takes what it needs.
+mains    := launcher/main.c launcher/store_main.c
+lib_src  := $(filter-out $(mains),$(wildcard store/base/*.c store/core/*.c store/*.c agent/core/*.c agent/*.c launcher/*.c))
+core_src := $(wildcard store/base/*.c store/core/*.c agent/core/*.c)
+unit_src := $(wildcard tests/unit/*.c)
+prog_src := $(wildcard tests/support/*.c)
+bench_src := $(wildcard tests/bench/*.c)
+
+lib_obj  := $(lib_src:%.c=$(OBJ)/%.o)
+unit_obj := $(unit_src:%.c=$(OBJ)/%.o)
+programs := $(if $(wildcard launcher/main.c),$(BIN)/ccrun) $(if $(wildcard launcher/store_main.c),$(BIN)/ccrun-store)
+helpers  := $(prog_src:tests/support/%.c=$(BIN)/tests/%)
+
+.PHONY: all help
+all: $(programs)
+
+help:
+	@echo 'make              build ccrun and ccrun-store into $(BUILD)/bin'
+	@echo 'make quickstart   set everything up and run a real training job'
+	@echo 'make check        every test (check-unit, check-functional, check-interop, check-layers, check-pure)'
+	@echo 'make lint         formatting, clang-tidy, shellcheck, mandoc'
+	@echo 'make soak         full counts, fuzzing, mutants, benchmark'
+	@echo 'make bench        measurements beside the peers, build/bench.json'
+	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); also: uninstall dist man fuzz clean'
+
+# ---- objects
+
+$(OBJ)/%.o: %.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(OUT)/libccrun-all.a: $(lib_obj)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $(lib_obj)
+
+# ---- programs
+
+$(OBJ)/launcher/main.o: ALL_CFLAGS += -DCCRUN_COMMIT='"$(COMMIT)"'
+
+$(BIN)/ccrun: $(OBJ)/launcher/main.o $(OUT)/libccrun-all.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
+
+$(BIN)/ccrun-store: $(OBJ)/launcher/store_main.o $(OUT)/libccrun-all.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
+
+# Small programs that the tests run as workers or as a load: tests/support/NAME.c -> bin/tests/NAME
+$(BIN)/tests/%: $(OBJ)/tests/support/%.o $(OUT)/libccrun-all.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
+
+# ---- tests
+
+$(OBJ)/tests/unit/%.o: ALL_CFLAGS += $(call pc,--cflags criterion) -Wno-cast-qual -Wno-conversion
+
+$(BIN)/unit-tests: $(unit_obj) $(OUT)/libccrun-all.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(unit_obj) $(OUT)/libccrun-all.a $(LIBS_UV) $(LIBS_CJSON) $(or $(call pc,--libs criterion),-lcriterion) -lm
+
+.PHONY: check check-unit check-layers check-pure unit-tests helpers
+unit-tests: $(BIN)/unit-tests
+helpers: $(helpers)
+
+check-unit: $(BIN)/unit-tests $(helpers) $(programs)
+	$(Q)CCRUN_BIN=$(abspath $(BIN)) $(BIN)/unit-tests -j2 --timeout 60
+
+check-layers:
+	$(Q)scripts/check-layers
+
+# A core is pure: its objects may use only these functions of the C library.
+check-pure: $(core_src:%.c=$(OBJ)/%.o)
+	$(Q)scripts/check-pure $(OBJ) $(filter-out store/base/%,$(core_src))
+
+.PHONY: clean
+clean:
+	$(Q)rm -rf $(BUILD)
+
+# A changed Makefile rebuilds everything.
+$(lib_obj) $(unit_obj): Makefile
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
