@@ -1,0 +1,65 @@
+/* agent.h - run one node's part of a job: start the workers, watch them, restart them, and say how it ended.
+ *
+ * The launcher fills struct agent_cfg and calls agent_run() once; everything in it is borrowed until it returns.
+ * agent_run() owns the event loop, the store that the workers meet on, the workers and their output.  It returns
+ * the exit status of ccrun (table in ccrun.1) and never exits itself.
+ */
+#ifndef AGENT_H
+#define AGENT_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/logs.h"
+#include "store/base/err.h"
+
+/* Exit statuses that are not a worker's own. */
+enum agent_exit {
+    AGENT_EXIT_USAGE      = 2,
+    AGENT_EXIT_INTERNAL   = 70, /* a fault of ccrun, or of the machine under it */
+    AGENT_EXIT_TEMPORARY  = 75, /* the job could not form, or lost its coordinator: requeue it */
+    AGENT_EXIT_CANNOT_RUN = 126,
+    AGENT_EXIT_NOT_FOUND  = 127,
+};
+
+struct agent_worker { /* what differs between the workers of one node */
+    const cpu_set_t *mask;            /* CPUs, or NULL: inherit */
+    const char      *visible_devices; /* CUDA_VISIBLE_DEVICES, or NULL: inherit */
+};
+
+struct agent_cfg {
+    const char  *program; /* path to execve, already looked up and checked */
+    const char  *entry;   /* what reports call it: the script or module as typed */
+    char *const *argv;    /* of a worker, NULL-terminated */
+    bool         is_macros; /* --macros: ${local_rank} and friends in argv are replaced, per worker */
+    char *const *env;     /* what workers inherit, NULL-terminated; the variables of the contract come on top */
+
+    unsigned                   nproc;
+    const struct agent_worker *workers; /* nproc of them, or NULL */
+    bool                       is_virtual_local_rank;
+    unsigned                   omp_threads; /* OMP_NUM_THREADS when unset; 0: leave it unset */
+    int                        stdin_rank;  /* local rank that gets our stdin; -1 none, -2 all */
+
+    const char *run_id, *role;
+    const char *bind_host;   /* numeric address that the store listens on */
+    const char *master_addr; /* MASTER_ADDR as the workers see it */
+    uint16_t    port;        /* 0: any free one */
+    uint64_t    store_max_memory; /* bytes */
+
+    unsigned    max_restarts;
+    uint64_t    shutdown_timeout; /* ms from SIGTERM to SIGKILL */
+    const int  *stop_signals;     /* signals that stop the job, 0-terminated */
+    const char *signals_to_handle; /* the same as typed: exported to the workers */
+
+    struct logs_cfg logs;
+    const char     *report_file;  /* --report FILE, or NULL */
+    bool            is_events_console; /* --event-log-handler console */
+    int             verbosity;    /* -1 quiet, 0, 1, 2 */
+};
+
+/* keeper_fd: end of file on it means that the keeper is gone and the tree must go too; -1: there is no keeper. */
+int agent_run(const struct agent_cfg *cfg, int keeper_fd);
+
+#endif
