@@ -19,7 +19,7 @@ struct spawn_req {
     char *const *argv, *const *env;
     int          fd[3];         /* become 0, 1, 2 */
     const cpu_set_t *mask;      /* NULL: inherit */
-    int          cgroup_procs_fd; /* open cgroup.procs of the worker's cgroup v2 group, or -1 */
+    int          cgroup_fd;     /* directory of a cgroup v2 group to start in (cgroup.h), or -1; best effort */
     bool         is_foreground; /* own process group in our session, made the terminal's foreground group (fd[0] a tty) */
     int          oom_score_adj; /* value to restore in the child, or INT_MIN: leave */
 };
