@@ -60,7 +60,7 @@ all: $(programs)
 help:
 	@echo 'make              build ccrun and ccrun-store into $(BUILD)/bin'
 	@echo 'make quickstart   set everything up and run a real training job'
-	@echo 'make check        every test (check-unit, check-functional, check-interop, check-layers, check-pure)'
+	@echo 'make check        every test (check-unit, check-functional, check-interop, ...)'
 	@echo 'make lint         formatting, clang-tidy, shellcheck, mandoc'
 	@echo 'make soak         full counts, fuzzing, mutants, benchmark'
 	@echo 'make bench        measurements beside the peers, build/bench.json'
@@ -106,12 +106,51 @@ $(BIN)/unit-tests: $(unit_obj) $(OUT)/libccrun-all.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(unit_obj) $(OUT)/libccrun-all.a $(LIBS_UV) $(LIBS_CJSON) $(or $(call pc,--libs criterion),-lcriterion) -lm
 
-.PHONY: check check-unit check-layers check-pure unit-tests helpers
+.PHONY: check check-unit check-functional check-interop check-layers check-pure check-symbols check-quickstart \
+        check-lint lint unit-tests helpers quickstart
 unit-tests: $(BIN)/unit-tests
 helpers: $(helpers)
 
+# One person's two commands: they install what is missing themselves, so the rest is made by a second make.
+parts ?= layers pure symbols unit functional interop
+quickstart check-quickstart:
+	$(Q)scripts/bootstrap build
+	+$(Q)$(MAKE) --no-print-directory all
+	$(Q)TORCH='$(TORCH)' PYTHON='$(PYTHON)' scripts/quickstart $(BIN)/ccrun $(BUILD)/venv
+
+check:
+	$(Q)scripts/bootstrap build test
+	+$(Q)MAKE='$(MAKE)' scripts/check $(parts)
+
+# What the tests see: the programs, the helpers, and for interop a Python with torch.
+test_env = CCRUN=$(abspath $(BIN)/ccrun) SUPPORT=$(abspath $(BIN)/tests)
+shell_tests = $(or $(TESTS),$(filter-out %/lib.sh %/case.sh,$(wildcard tests/$(1)/*.sh)))
+
 check-unit: $(BIN)/unit-tests $(helpers) $(programs)
-	$(Q)CCRUN_BIN=$(abspath $(BIN)) $(BIN)/unit-tests -j2 --timeout 60
+	$(Q)CCRUN_BIN=$(abspath $(BIN)) tests/unit/run $(BIN)/unit-tests
+
+check-functional: $(programs) $(helpers)
+	$(Q)$(test_env) PYTHON='$(PYTHON)' tests/run functional $(call shell_tests,functional)
+
+check-interop: $(programs) $(helpers)
+	$(Q)python=$$(TORCH='$(TORCH)' PYTHON='$(PYTHON)' scripts/torch-python $(BUILD)/venv) && \
+	    $(test_env) PYTHON=$$python tests/run interop $(call shell_tests,interop)
+
+# clang-tidy looks again only at what was compiled again.
+tidy_src := $(lib_src) $(wildcard $(mains)) $(prog_src) $(bench_src)
+$(OUT)/tidy/%: $(OBJ)/%.o .clang-tidy
+	@mkdir -p $(@D)
+	$(call say,TIDY,$*.c)
+	$(Q)clang-tidy --quiet $*.c -- $(ALL_CFLAGS) -Wno-unknown-warning-option 2>/dev/null && touch $@
+.PHONY: tidy
+tidy: $(tidy_src:%.c=$(OUT)/tidy/%)
+
+lint check-lint:
+	$(Q)scripts/bootstrap build lint
+	+$(Q)scripts/lint; style=$$?; $(MAKE) --no-print-directory -k -j2 tidy && exit $$style
+
+check-symbols: $(programs)
+	$(Q)$(if $(SAN),:,scripts/check-symbols) $(programs)
 
 check-layers:
 	$(Q)scripts/check-layers
