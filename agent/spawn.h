@@ -21,10 +21,10 @@ struct spawn_req {
     const cpu_set_t *mask;      /* NULL: inherit */
     int          cgroup_fd;     /* directory of a cgroup v2 group to start in (cgroup.h), or -1; best effort */
     bool         is_foreground; /* own process group in our session, made the terminal's foreground group (fd[0] a tty) */
-    int          oom_score_adj; /* value to restore in the child, or INT_MIN: leave */
+    int          oom_score_adj; /* value to restore in the child (best effort), or INT_MIN: leave */
 };
 
-/* 0 and *ret_pid, or a negative errno of the step that failed, which err names. */
+/* 0 and *ret_pid, or a negative errno of the step that failed, which err names; then no process is left. */
 int spawn_process(const struct spawn_req *req, pid_t *ret_pid, struct cc_err *err);
 
 #endif
