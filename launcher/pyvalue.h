@@ -1,0 +1,16 @@
+/* pyvalue.h - numbers as Python's int() and float() read them, and text as its repr() shows it.
+ *
+ * Pure.  torchrun's users write "1_0", " 3 " and "1e-3", and its error texts quote values with repr().
+ */
+#ifndef LAUNCHER_PYVALUE_H
+#define LAUNCHER_PYVALUE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int pyvalue_int(const char *text, int64_t *ret);  /* -EINVAL: not an int; -ERANGE: one that does not fit */
+int pyvalue_float(const char *text, double *ret); /* -EINVAL: not a float; inf and nan are floats */
+/* 'text' with quotes and escapes; a long text is cut and ends in '...'. Returns buf. */
+const char *pyvalue_repr(const char *text, char *buf, size_t size);
+
+#endif
