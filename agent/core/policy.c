@@ -1,0 +1,106 @@
+#include "agent/core/policy.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+enum { EXIT_STUCK = 70 };
+
+void policy_init(struct policy *p, unsigned max_restarts)
+{
+    *p = (struct policy) { .max_restarts = max_restarts, .last_int_at = UINT64_MAX, .hold_until = UINT64_MAX };
+}
+
+unsigned policy_status_code(int status)
+{
+    return WIFSIGNALED(status) ? 128u + (unsigned) WTERMSIG(status) : (unsigned) WEXITSTATUS(status);
+}
+
+static enum policy_exit note_failure(struct policy *p, unsigned code)
+{
+    if (!p->has_failure)
+        p->failure_code = code;
+    p->has_failure = true;
+    return POLICY_FAILURE;
+}
+
+enum policy_exit policy_worker_exit(struct policy *p, uint64_t now, int status, bool is_stopping, bool is_terminal)
+{
+    int signum = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+
+    if (is_stopping || p->is_stopped)
+        return POLICY_EXPECTED;
+    if (status == 0)
+        return POLICY_OK;
+    if (is_terminal && (signum == SIGINT || signum == SIGQUIT)) {
+        (void) policy_signal(p, now, signum);
+        return POLICY_STOPPED;
+    }
+    if (signum == SIGTERM) {
+        if (p->hold_until == UINT64_MAX)
+            p->hold_until = now + POLICY_TERM_HOLD_MS;
+        return POLICY_HOLD;
+    }
+    p->hold_until = UINT64_MAX; /* a real failure beside it: the worker that died of TERM was no stop */
+    return note_failure(p, policy_status_code(status));
+}
+
+enum policy_exit policy_hold_over(struct policy *p, uint64_t now)
+{
+    if (p->hold_until == UINT64_MAX || now < p->hold_until)
+        return POLICY_EXPECTED;
+    p->hold_until = UINT64_MAX;
+    return p->is_stopped ? POLICY_EXPECTED : note_failure(p, 128u + SIGTERM);
+}
+
+enum policy_signal policy_signal(struct policy *p, uint64_t now, int signum)
+{
+    if (signum == SIGINT) {
+        bool is_first = p->last_int_at == UINT64_MAX;
+
+        if (!is_first && now - p->last_int_at < POLICY_SAME_PRESS_MS)
+            return POLICY_SIGNAL_NOTHING;
+        p->last_int_at = now;
+        if (!is_first)
+            return POLICY_SIGNAL_KILL;
+    }
+    if (!p->is_stopped) {
+        p->is_stopped = true;
+        p->stop_signal = signum;
+        p->hold_until = UINT64_MAX;
+    }
+    return POLICY_SIGNAL_STOP;
+}
+
+void policy_cannot_start(struct policy *p, unsigned code)
+{
+    p->is_final = true;
+    (void) note_failure(p, code);
+}
+
+enum policy_next policy_ended(struct policy *p, bool is_clean)
+{
+    if (!is_clean)
+        p->is_stuck = true;
+    if (p->is_stuck || p->is_final || p->is_stopped || !p->has_failure || p->n_restarts >= p->max_restarts)
+        return POLICY_FINISH;
+    return POLICY_RESTART;
+}
+
+void policy_restarted(struct policy *p)
+{
+    p->n_restarts++;
+    p->has_failure = false;
+    p->hold_until = UINT64_MAX;
+}
+
+/* A failure that a restart would have followed does not decide when somebody stopped the job; one that was the end does. */
+unsigned policy_exit_status(const struct policy *p)
+{
+    bool is_last = p->is_final || p->n_restarts >= p->max_restarts;
+
+    if (p->has_failure && (is_last || !p->is_stopped))
+        return p->failure_code;
+    if (p->is_stopped)
+        return 128u + (unsigned) p->stop_signal;
+    return p->is_stuck ? EXIT_STUCK : 0;
+}

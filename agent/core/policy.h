@@ -1,0 +1,59 @@
+/* policy.h - what an exit or a signal means for the job: go on, stop, restart, and with which status it ends.
+ *
+ * Pure.  The driver reports each worker's end and each signal to the agent; the policy answers with what to do.
+ * It knows nothing of processes.  Times are ms of a monotonic clock.
+ */
+#ifndef POLICY_H
+#define POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A worker that dies of SIGTERM may be the first sign that the whole step is being stopped: scancel and pre-emption send
+ * TERM to every process at once, in any order.  For this long its death is not yet a failure. */
+enum { POLICY_TERM_HOLD_MS = 250 };
+
+/* One key press can reach us twice (a signal to a process group and to its leader). */
+enum { POLICY_SAME_PRESS_MS = 50 };
+
+enum policy_exit {   /* how to take a worker's end */
+    POLICY_OK,       /* done */
+    POLICY_FAILURE,  /* stop the others */
+    POLICY_HOLD,     /* not decided: ask policy_hold_over() at hold_until */
+    POLICY_EXPECTED, /* we are stopping anyway */
+    POLICY_STOPPED,  /* the terminal's ^C reached the worker and not us: take it as a stop by that signal */
+};
+
+enum policy_signal {
+    POLICY_SIGNAL_NOTHING,
+    POLICY_SIGNAL_STOP, /* forward it to the workers, then grace time */
+    POLICY_SIGNAL_KILL, /* the second ^C: now */
+};
+
+enum policy_next { POLICY_FINISH, POLICY_RESTART };
+
+struct policy {
+    unsigned max_restarts, n_restarts;
+    bool     is_stopped;  /* somebody asked for the end: no restart */
+    int      stop_signal; /* the first signal that did */
+    uint64_t last_int_at; /* UINT64_MAX: none came */
+    bool     has_failure; /* in this attempt */
+    bool     is_final;    /* a restart cannot help: the program could not be executed */
+    bool     is_stuck;    /* something outlived SIGKILL: this node cannot start another attempt */
+    uint64_t hold_until;  /* UINT64_MAX: nothing is held */
+    unsigned failure_code; /* of the first failure of this attempt */
+};
+
+void policy_init(struct policy *p, unsigned max_restarts);
+/* `is_terminal`: that worker has the terminal, so ^C goes to it and not to us. `status` as waitpid() gives it. */
+enum policy_exit policy_worker_exit(struct policy *p, uint64_t now, int status, bool is_stopping, bool is_terminal);
+enum policy_exit policy_hold_over(struct policy *p, uint64_t now); /* POLICY_FAILURE, or POLICY_EXPECTED after a stop */
+enum policy_signal policy_signal(struct policy *p, uint64_t now, int signum);
+void policy_cannot_start(struct policy *p, unsigned code); /* exec failed: 126, 127, or 70 */
+/* The attempt has ended; `is_clean` as in group.h. */
+enum policy_next policy_ended(struct policy *p, bool is_clean);
+void     policy_restarted(struct policy *p);
+unsigned policy_exit_status(const struct policy *p); /* of ccrun, after POLICY_FINISH */
+unsigned policy_status_code(int status);             /* a worker's code, or 128 + signal */
+
+#endif
