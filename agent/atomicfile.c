@@ -68,10 +68,11 @@ int atomicfile_write(const char *path, const char *data, size_t len, struct cc_e
     if (n < 0 || (size_t) n >= sizeof tmp)
         return cc_fail(err, -ENAMETOOLONG, "write '%s': the name is too long", path);
     fd = mkostemp(tmp, O_CLOEXEC);
-    if (fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM) && access(path, W_OK) == 0)
+    r = fd < 0 ? -errno : 0;
+    if ((r == -EACCES || r == -EROFS || r == -EPERM) && access(path, W_OK) == 0)
         return write_in_place(path, data, len, err);
-    if (fd < 0)
-        return cc_fail(err, -errno, "write '%s': %s", path, strerror(errno));
+    if (r < 0)
+        return cc_fail(err, r, "write '%s': %s", path, strerror(-r));
     (void) fchmod(fd, 0644);
     r = write_and_close(&fd, data, len);
     if (r == 0 && rename(tmp, path) < 0)
