@@ -221,6 +221,20 @@ int errfile_read(const char *path, struct errfile *ret, struct cc_err *err)
     return 1;
 }
 
+struct cJSON *errfile_load(const char *path)
+{
+    CC_AUTO_FREE char *text = NULL;
+    size_t             len;
+    uint64_t           mtime_ms;
+    cJSON             *doc = slurp(path, &text, &len, &mtime_ms, NULL) > 0 ? parse(text) : NULL;
+
+    if (doc && !cJSON_HasObjectItem(doc, "message")) {
+        cJSON_Delete(doc);
+        return NULL;
+    }
+    return doc;
+}
+
 static int write_doc(const char *to, const cJSON *doc, struct cc_err *err)
 {
     CC_AUTO_FREE char *text = cJSON_PrintUnformatted(doc);
@@ -232,19 +246,11 @@ static int write_doc(const char *to, const cJSON *doc, struct cc_err *err)
 
 int errfile_copy(const char *from, const char *to, int exit_code, struct cc_err *err)
 {
-    CC_AUTO_FREE char *text = NULL;
-    AUTO_JSON cJSON   *doc = NULL;
-    cJSON             *message;
-    size_t             len;
-    uint64_t           mtime_ms;
-    int                r = slurp(from, &text, &len, &mtime_ms, err);
+    AUTO_JSON cJSON *doc = errfile_load(from);
+    cJSON           *message;
 
-    if (r == 0)
-        r = cc_fail(err, -ENOENT, "there is no such file");
-    if (r > 0 && !(doc = parse(text)))
-        r = cc_fail(err, -EBADMSG, "it is no whole JSON document");
-    if (r < 0)
-        return cc_wrap(err, "copy the error file '%s' to '%s'", from, to);
+    if (!doc)
+        return cc_fail(err, -EBADMSG, "copy the error file '%s' to '%s': it cannot be read any more", from, to);
     message = cJSON_GetObjectItemCaseSensitive(doc, "message");
     if (cJSON_IsObject(message)) {
         cJSON_DeleteItemFromObjectCaseSensitive(message, "errorCode");

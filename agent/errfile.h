@@ -14,6 +14,8 @@
 
 #include "store/base/err.h"
 
+struct cJSON;
+
 enum { ERRFILE_MAX = 1 << 20 };
 
 struct errfile {
@@ -31,6 +33,9 @@ int errfile_read(const char *path, struct errfile *ret, struct cc_err *err);
 int errfile_parse(const char *text, size_t len, struct errfile *ret, struct cc_err *err);
 
 void errfile_done(struct errfile *e);
+
+/* The document itself, for cJSON_Delete(); NULL when there is none that can be used. */
+struct cJSON *errfile_load(const char *path);
 
 /* Copy `from`, with "errorCode" added to an outer message that is an object, to `to`, replacing it: what torchrun does for
  * a launcher above it.  exit_code is negative for a signal. */
