@@ -34,7 +34,7 @@ static const struct {
 };
 
 /* Variables CCRUN_* that are no options: of our test suite, and those that ccrun itself reads elsewhere. */
-static const char *const other_variables[] = { "CCRUN_BIN", "CCRUN_RECORD", "CCRUN_REPEAT" };
+static const char *const other_variables[] = { "CCRUN_BIN", "CCRUN_RECORD", "CCRUN_REPEAT", "CCRUN_TALLY" };
 
 struct option_mem {
     struct option_mem *next;
