@@ -1,0 +1,58 @@
+/* plan.h - from options to values that the agent can work with, and every sentence that says why not.
+ *
+ * Pure: no clock, no name is looked up, nothing is opened.  The order of the checks and their texts are
+ * torchrun's; what it resolves in silence is resolved the same way and is a warning in o->warnings.  Strings
+ * are borrowed from the options.  This version runs one node.
+ */
+#ifndef LAUNCHER_PLAN_H
+#define LAUNCHER_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launcher/endpoint.h"
+#include "launcher/options.h"
+#include "launcher/rdzvconf.h"
+#include "launcher/stopsignals.h"
+#include "store/base/err.h"
+
+enum { PLAN_STDIN_NONE = -1, PLAN_STDIN_ALL = -2 };
+
+struct plan_values {
+    unsigned    min_nodes, max_nodes;
+    unsigned    node_rank;
+    const char *backend; /* what it came down to: "static", "c10d", "etcd" or "etcd-v2" */
+    const char *run_id;
+
+    /* Where the store listens: an address, or a name that the caller resolves.  Port 0: any free one. */
+    char     bind_host[ENDPOINT_HOST_MAX];
+    char     master_addr[ENDPOINT_HOST_MAX]; /* MASTER_ADDR of the workers */
+    uint16_t port;
+    bool     is_port_promised; /* static: workers may have the port from elsewhere, so no other will do */
+
+    unsigned max_restarts;
+    uint64_t shutdown_timeout;              /* ms */
+    int      stop_signals[STOPSIGNALS_MAX]; /* 0 ends them */
+    int      stdin_rank;                    /* a local rank, PLAN_STDIN_NONE or PLAN_STDIN_ALL */
+    bool     is_events_console;
+    int      verbosity; /* -1 quiet, 0, 1, 2 ... */
+
+    struct rdzvconf conf;
+};
+
+/* random_id names the job when nobody else did; it is borrowed.  -EINVAL: one sentence for the user. */
+int plan_resolve(struct plan_values *ret, struct options *o, const char *random_id, struct cc_err *err);
+
+/* What the options say about each worker, once it is known how many there are. */
+struct plan_streams {
+    uint8_t *redirects, *tee; /* masks, one for each worker */
+    bool    *is_on_console;
+};
+
+int  plan_streams_init(struct plan_streams *ret, const struct options *o, unsigned nproc, struct cc_err *err);
+void plan_streams_free(struct plan_streams *s);
+
+/* Do the values fit that many workers? */
+int plan_check_nproc(const struct plan_values *p, unsigned nproc, struct cc_err *err);
+
+#endif
