@@ -4,6 +4,9 @@
  * child's descriptors (logs_open), spawns, and reports with logs_started; when the worker has exited it calls
  * logs_exited, and gets on_drained once that worker's streams are read to their end (or `drain_ms` after the exit,
  * when a process that outlived the worker still holds the pipe).  Not thread-safe; runs on the agent's loop.
+ *
+ * The program must ignore SIGPIPE, and SIGXFSZ where a file size limit may be set.  Two descriptors a worker are open
+ * (four with log files), beside those of the process itself.
  */
 #ifndef AGENT_LOGS_H
 #define AGENT_LOGS_H
@@ -25,7 +28,8 @@ struct logs_cfg {
     const uint8_t *redirects, *tee; /* nproc masks each (contract 3.3), or NULL: all 0 */
     const bool    *is_on_console;   /* --local-ranks-filter: nproc flags, or NULL: all */
     const char    *log_dir;         /* --log-dir as typed, NULL: none asked for; /dev/null: no files at all */
-    const char    *run_id, *role, *host;
+    const char    *run_id, *role;
+    const char    *host;            /* shown in labels; NULL on one node */
     unsigned       base_rank;       /* global rank of local rank 0 */
     bool           is_label;        /* --label */
     const char    *prefix_template; /* TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, or NULL */
@@ -61,10 +65,14 @@ void logs_exited(struct logs *l, unsigned local_rank);
 const char *logs_stderr_tail(struct logs *l, unsigned local_rank);
 const char *logs_attempt_dir(const struct logs *l); /* NULL when there are no files */
 /* A path for TORCHELASTIC_ERROR_FILE of that worker: in the attempt's directory when there is one, else in a private
- * directory that logs_free() removes. */
+ * directory that logs_free() removes.  Empty: nowhere (--log-dir /dev/null, or nothing can be written).  After logs_open(). */
 const char *logs_error_file(struct logs *l, unsigned local_rank);
-void        logs_flush(struct logs *l); /* write out what is queued, blocking: only at the very end */
-void        logs_close(struct logs *l); /* close every handle; the loop must run once more before logs_free() */
+/* A sentence of our own on the console's stderr, as whole lines between those of the workers; dropped while it is stuck. */
+void logs_say(struct logs *l, const char *text);
+/* Writes out what is queued, blocking, for the very end: 0; -EPIPE: nobody reads; -EINTR: a signal came first, some is
+ * still queued and the caller may call again. */
+int  logs_flush(struct logs *l);
+void logs_close(struct logs *l); /* close every handle; the loop must run once more before logs_free() */
 struct logs *logs_free(struct logs *l);
 
 #endif
