@@ -1,0 +1,50 @@
+#include "launcher/nvml.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "store/base/macros.h"
+
+int nvml_load(struct nvml *ret)
+{
+    struct nvml n = { .library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL) };
+
+    static const struct {
+        const char *name;
+        size_t      at;
+        int         is_needed;
+    } symbols[] = {
+        { "nvmlInit_v2", offsetof(struct nvml, init), 1 },
+        { "nvmlShutdown", offsetof(struct nvml, shutdown), 1 },
+        { "nvmlDeviceGetCount_v2", offsetof(struct nvml, count), 1 },
+        { "nvmlDeviceGetHandleByIndex_v2", offsetof(struct nvml, handle), 1 },
+        { "nvmlDeviceGetUUID", offsetof(struct nvml, uuid), 0 },
+        { "nvmlDeviceGetPciInfo_v3", offsetof(struct nvml, pci), 0 },
+        { "nvmlDeviceGetMigMode", offsetof(struct nvml, mig_mode), 0 },
+        { "nvmlDeviceGetMaxMigDeviceCount", offsetof(struct nvml, mig_max), 0 },
+        { "nvmlDeviceGetMigDeviceHandleByIndex", offsetof(struct nvml, mig_handle), 0 },
+    };
+
+    if (!n.library)
+        return -ENOENT;
+    for (unsigned i = 0; i < CC_COUNT(symbols); i++) {
+        void *symbol = dlsym(n.library, symbols[i].name);
+
+        if (!symbol && symbols[i].is_needed) {
+            nvml_unload(&n);
+            return -ENOENT;
+        }
+        memcpy((char *) &n + symbols[i].at, &symbol, sizeof symbol); /* ISO C has no cast for this */
+    }
+    *ret = n;
+    return 0;
+}
+
+void nvml_unload(struct nvml *n)
+{
+    if (n->library)
+        (void) dlclose(n->library);
+    n->library = NULL;
+}
