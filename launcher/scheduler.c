@@ -1,0 +1,196 @@
+#include "launcher/scheduler.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/base/cleanup.h"
+#include "store/base/macros.h"
+
+enum { MAX_COUNT = 65536 };
+
+/* A whole number up to the first byte of `ends`, 0 when it is none. */
+static unsigned number(const char *text, const char *ends)
+{
+    char         *end;
+    unsigned long v;
+
+    if (!text || *text < '0' || *text > '9')
+        return 0;
+    errno = 0;
+    v = strtoul(text, &end, 10);
+    return errno || !strchr(ends, *end) || v > MAX_COUNT ? 0 : (unsigned) v; /* strchr finds '\0' too */
+}
+
+static unsigned env_number(const struct machine *m, const char *name)
+{
+    return number(machine_env(m, name), "");
+}
+
+/* "n17" is "n17.cluster.example": a list may have either. */
+static bool is_host(const char *a, size_t len, const char *host)
+{
+    size_t short_a = strcspn(a, ". \t\n"), short_host = strcspn(host, ".");
+
+    if (len == strlen(host) && strncasecmp(a, host, len) == 0)
+        return true;
+    return (short_a >= len || host[short_host] == '\0') && short_a == short_host &&
+           strncasecmp(a, host, short_host) == 0;
+}
+
+/* "4", "a100:4" or "a100:2,h100:2" */
+static unsigned gres_count(const char *text)
+{
+    unsigned sum = 0;
+
+    while (text && *text) {
+        size_t      len = strcspn(text, ",");
+        const char *colon = memrchr(text, ':', len);
+
+        sum += number(colon ? colon + 1 : text, ",");
+        text += len + (text[len] == ',');
+    }
+    return sum;
+}
+
+static void count_slurm(const struct machine *m, const char *host, struct scheduler *s)
+{
+    unsigned tasks = env_number(m, "SLURM_STEP_NUM_TASKS"), nodes = env_number(m, "SLURM_STEP_NUM_NODES");
+
+    (void) host;
+    if (machine_env(m, "SLURM_STEP_ID") && tasks > (nodes > 0 ? nodes : 1))
+        return; /* srun started one of us for each GPU already */
+    s->is_gpu_count = true;
+    s->nproc_from = "SLURM_GPUS_ON_NODE";
+    s->nproc = env_number(m, s->nproc_from);
+    if (s->nproc > 0)
+        return;
+    s->nproc_from = "SLURM_GPUS_PER_NODE";
+    s->nproc = gres_count(machine_env(m, s->nproc_from));
+}
+
+/* One line a slot: our own lines, wherever they stand. */
+static void count_pbs(const struct machine *m, const char *host, struct scheduler *s)
+{
+    const char        *path = machine_env(m, "PBS_NODEFILE");
+    CC_AUTO_FREE char *line = NULL;
+    size_t             size = 0;
+    FILE              *f = path ? machine_open(m, path) : NULL;
+
+    s->nproc_from = "PBS_NODEFILE";
+    while (f && s->nproc < MAX_COUNT && getline(&line, &size, f) > 0)
+        s->nproc += is_host(line, strcspn(line, " \t\r\n"), host);
+    if (f)
+        (void) fclose(f);
+}
+
+/* "h1 8 h2 8"; the first pair can be the launch node, which is then not ours. */
+static void count_lsf(const struct machine *m, const char *host, struct scheduler *s)
+{
+    const char *p = machine_env(m, "LSB_MCPU_HOSTS");
+
+    s->nproc_from = "LSB_MCPU_HOSTS";
+    while (p && *p) {
+        const char *name = p + strspn(p, " "), *count;
+        size_t      len = strcspn(name, " ");
+
+        count = name + len + strspn(name + len, " ");
+        if (len > 0 && is_host(name, len, host))
+            s->nproc = number(count, " ");
+        p = count + strcspn(count, " ");
+    }
+}
+
+/* "host slots queue processors" */
+static void count_sge(const struct machine *m, const char *host, struct scheduler *s)
+{
+    const char        *path = machine_env(m, "PE_HOSTFILE");
+    CC_AUTO_FREE char *line = NULL;
+    size_t             size = 0;
+    FILE              *f = path ? machine_open(m, path) : NULL;
+
+    s->nproc_from = "PE_HOSTFILE";
+    while (f && getline(&line, &size, f) > 0) {
+        size_t len = strcspn(line, " \t\n");
+
+        if (is_host(line, len, host))
+            s->nproc += number(line + len + strspn(line + len, " \t"), " \t\n");
+    }
+    if (f)
+        (void) fclose(f);
+}
+
+static void count_pai(const struct machine *m, const char *host, struct scheduler *s)
+{
+    (void) host;
+    s->nproc_from = "NPROC_PER_NODE";
+    s->nproc = env_number(m, s->nproc_from);
+}
+
+static void count_sagemaker(const struct machine *m, const char *host, struct scheduler *s)
+{
+    (void) host;
+    s->is_gpu_count = true;
+    s->nproc_from = "SM_NUM_GPUS";
+    s->nproc = env_number(m, s->nproc_from);
+}
+
+static void count_skypilot(const struct machine *m, const char *host, struct scheduler *s)
+{
+    (void) host;
+    s->is_gpu_count = true;
+    s->nproc_from = "SKYPILOT_NUM_GPUS_PER_NODE";
+    s->nproc = env_number(m, s->nproc_from);
+}
+
+/* Every variable of `needs` must be set. */
+static const struct row {
+    const char *name, *needs[3], *job_id;
+    void (*count)(const struct machine *m, const char *host, struct scheduler *s);
+} rows[] = {
+    { "Slurm", { "SLURM_JOB_ID" }, "SLURM_JOB_ID", count_slurm },
+    { "PBS", { "PBS_JOBID" }, "PBS_JOBID", count_pbs },
+    { "LSF", { "LSB_JOBID" }, "LSB_JOBID", count_lsf },
+    { "Grid Engine", { "JOB_ID", "PE_HOSTFILE" }, "JOB_ID", count_sge },
+    { "OAR", { "OAR_JOB_ID" }, "OAR_JOB_ID", NULL },
+    { "Cobalt", { "COBALT_JOBID" }, "COBALT_JOBID", NULL },
+    { "Flux", { "FLUX_JOB_ID" }, "FLUX_JOB_ID", NULL },
+    { "PALS", { "PALS_APID" }, "PALS_APID", NULL },
+    { "Open MPI", { "OMPI_COMM_WORLD_SIZE" }, NULL, NULL },
+    { "MPI", { "PMI_SIZE" }, NULL, NULL },
+    { "Kubeflow", { "PET_NNODES" }, NULL, NULL },
+    { "SageMaker", { "SM_CURRENT_HOST" }, "TRAINING_JOB_NAME", count_sagemaker },
+    { "Azure ML", { "AZ_BATCH_MASTER_NODE" }, "AZUREML_RUN_ID", NULL },
+    { "Azure ML", { "AZUREML_NODE_COUNT" }, "AZUREML_RUN_ID", NULL },
+    { "AWS Batch", { "AWS_BATCH_JOB_NUM_NODES" }, "AWS_BATCH_JOB_ID", NULL },
+    { "Vertex AI", { "CLUSTER_SPEC" }, "CLOUD_ML_JOB_ID", NULL },
+    { "SkyPilot", { "SKYPILOT_NODE_RANK" }, "SKYPILOT_TASK_ID", count_skypilot },
+    { "DLRover", { "DLROVER_MASTER_ADDR" }, NULL, NULL },
+    { "Kubernetes (RANK, WORLD_SIZE)", { "RANK", "WORLD_SIZE", "MASTER_ADDR" }, NULL, count_pai },
+    { "Kubernetes indexed job", { "JOB_COMPLETION_INDEX" }, NULL, NULL },
+    { "Kubernetes", { "KUBERNETES_SERVICE_HOST" }, NULL, NULL },
+};
+
+static bool is_match(const struct machine *m, const struct row *row)
+{
+    for (unsigned i = 0; i < CC_COUNT(row->needs) && row->needs[i]; i++)
+        if (!machine_env(m, row->needs[i]))
+            return false;
+    return true;
+}
+
+void scheduler_detect(const struct machine *m, const char *host, struct scheduler *ret)
+{
+    *ret = (struct scheduler){ .name = NULL };
+    for (unsigned i = 0; i < CC_COUNT(rows); i++) {
+        if (!is_match(m, &rows[i]))
+            continue;
+        ret->name = rows[i].name;
+        ret->job_id = rows[i].job_id ? machine_env(m, rows[i].job_id) : NULL;
+        if (rows[i].count)
+            rows[i].count(m, host, ret);
+        if (ret->nproc == 0)
+            ret->nproc_from = NULL;
+        return;
+    }
+}

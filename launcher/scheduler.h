@@ -1,0 +1,24 @@
+/* scheduler.h - who started us: the batch system or cluster manager, by its environment variables.
+ *
+ * The first row that matches wins.  What a system says about workers per node is used only where it counts
+ * GPUs or task slots: a number of CPU cores is no number of workers.
+ */
+#ifndef LAUNCHER_SCHEDULER_H
+#define LAUNCHER_SCHEDULER_H
+
+#include <stdbool.h>
+
+#include "launcher/machine.h"
+
+struct scheduler {
+    const char *name;         /* "Slurm", ...; NULL: none */
+    const char *job_id;       /* borrowed from the environment; NULL: it has none */
+    unsigned    nproc;        /* workers on this node, 0: it does not say */
+    const char *nproc_from;   /* the variable that said so */
+    bool        is_gpu_count; /* nproc counts GPUs */
+};
+
+/* `host` is our own host name, for the lists that have a line per host. */
+void scheduler_detect(const struct machine *m, const char *host, struct scheduler *ret);
+
+#endif
