@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <sys/wait.h>
 
+#include "agent/core/jsonspace.h"
 #include "agent/errfile.h"
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
@@ -53,25 +54,22 @@ static bool add_list(cJSON *to, const char *name, bool is_known, double v)
     return cJSON_AddItemToArray(array, is_known ? cJSON_CreateNumber(v) : cJSON_CreateNull());
 }
 
-/* As Python's json.dumps sets blanks, since people grep for `"state": "FAILED"`.  Returns NULL when memory is short. */
+/* One line with a newline at its end; NULL: memory is short. */
 static char *spaced(const cJSON *doc)
 {
     CC_AUTO_FREE char *text = cJSON_PrintUnformatted(doc);
-    char              *out = text ? malloc(2 * strlen(text) + 2) : NULL, *to = out; /* + a newline */
-    bool               is_in_string = false;
 
-    for (const char *p = text; out && *p; p++) {
-        *to++ = *p;
-        if (is_in_string && *p == '\\')
-            *to++ = *++p;
-        else if (*p == '"')
-            is_in_string = !is_in_string;
-        else if (!is_in_string && (*p == ':' || *p == ','))
-            *to++ = ' ';
-    }
-    if (out)
-        *to = '\0';
-    return out;
+    return text ? jsonspace(text, 0) : NULL;
+}
+
+/* The same to be put into a string. */
+static char *spaced_inner(const cJSON *doc)
+{
+    char *text = spaced(doc);
+
+    if (text)
+        text[strlen(text) - 1] = '\0';
+    return text;
 }
 
 static int exit_code(int status)
@@ -93,7 +91,7 @@ static char *inner_metadata(const struct events *e, const struct events_worker *
                   add_list(md, "role_world_size", true, w->role_world_size) &&
                   add_list(md, "exit_code", is_failed, exit_code(w->status)) &&
                   add_list(md, "worker_pid", is_failed, w->pid);
-    return is_good ? spaced(md) : NULL;
+    return is_good ? spaced_inner(md) : NULL;
 }
 
 /* What the worker left in its error file, or torchrun's stand-in. */
@@ -103,7 +101,7 @@ static char *raw_error_of(const struct events_worker *w)
 
     if (!doc)
         return strdup("{\"message\": \"<NONE>\"}");
-    return spaced(doc);
+    return spaced_inner(doc);
 }
 
 struct event {
@@ -138,13 +136,10 @@ static int put(const struct events *e, const struct event *v)
 {
     AUTO_JSON cJSON   *doc = cJSON_CreateObject();
     CC_AUTO_FREE char *line = fill(doc, e, v) ? spaced(doc) : NULL;
-    size_t             len;
 
     if (!line)
         return -ENOMEM;
-    len = strlen(line); /* spaced() left room for the newline */
-    memcpy(line + len, "\n", 2);
-    e->write(e->ctx, line, len + 1);
+    e->write(e->ctx, line, strlen(line));
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "agent/core/jsonspace.h"
 #include "agent/core/plaintext.h"
 #include "store/base/cleanup.h"
 
@@ -197,10 +198,9 @@ static void add_job(struct doc *d, cJSON *to, const struct report_json *j)
 
 char *report_json_text(const struct report_json *j)
 {
-    struct doc d = { false };
-    cJSON     *root = check(&d, cJSON_CreateObject()), *array;
-    char      *text = NULL, *grown;
-    size_t     len;
+    CC_AUTO_FREE char *compact = NULL;
+    struct doc         d = { false };
+    cJSON             *root = check(&d, cJSON_CreateObject()), *array;
 
     add_job(&d, root, j);
     add_first(&d, root, j->cfg, j->n > 0 ? j->failures[j->first] : NULL);
@@ -209,15 +209,7 @@ char *report_json_text(const struct report_json *j)
         add_item(&d, array, failure_object(&d, j->cfg, j->failures[i]));
     add_attempts(&d, root, j);
     if (!d.is_short)
-        text = cJSON_Print(root);
+        compact = cJSON_PrintUnformatted(root);
     cJSON_Delete(root);
-    if (!text)
-        return NULL;
-    len = strlen(text);
-    grown = realloc(text, len + 2);
-    if (grown)
-        memcpy(grown + len, "\n", 2);
-    else
-        free(text);
-    return grown;
+    return compact ? jsonspace(compact, 2) : NULL;
 }
