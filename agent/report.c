@@ -18,7 +18,7 @@
 enum { ATTEMPTS_MAX = 256 }; /* kept for the JSON; of more the oldest go */
 
 struct report {
-    const struct report_cfg *cfg;
+    struct report_cfg        cfg;
     struct evidence_watch    watch;
     uint64_t                 started_ms;
     struct failure         **failures; /* of this attempt */
@@ -45,7 +45,7 @@ struct report *report_new(const struct report_cfg *cfg)
 
     if (!r)
         return NULL;
-    r->cfg = cfg;
+    r->cfg = *cfg;
     r->started_ms = realtime_ms();
     evidence_start(&r->watch, cfg->root);
     return r;
@@ -78,7 +78,7 @@ void report_failure(struct report *r, const struct report_failure *f)
         r->failures = grown;
         r->cap = cap;
     }
-    x = failure_new(f, &r->watch, r->cfg->shutdown_timeout);
+    x = failure_new(f, &r->watch, r->cfg.shutdown_timeout);
     if (x)
         r->failures[r->n++] = x;
 }
@@ -130,20 +130,35 @@ unsigned report_first_code(const struct report *r)
     return x->message && x->f.is_killed_by_us ? 1 : 128 + (unsigned) WTERMSIG(x->f.status);
 }
 
+void report_describe_first(const struct report *r, char *buf, size_t size)
+{
+    const struct failure *x = r->n > 0 ? r->failures[first_of(r)] : NULL;
+    char                  how[96], why[200] = "";
+
+    buf[0] = '\0';
+    if (!x)
+        return;
+    report_describe_status(x->f.status, how, sizeof how);
+    if (x->message)
+        failure_why(x, why, sizeof why);
+    (void) snprintf(buf, size, "rank %u (local_rank: %u, pid: %d) %s after %.1f s%s%s", x->f.rank, x->f.local_rank,
+                    (int) x->f.pid, how, (double) x->f.ran_ms / 1000, why[0] ? ": " : "", why);
+}
+
 /* A launcher above us reads there why we failed.  As with torchrun, without a file of the worker nothing is written. */
 static void copy_to_parent(const struct report *r, const struct failure *x, FILE *to)
 {
     struct cc_err err = { 0 };
 
-    if (!r->cfg->parent_error_file || !r->cfg->parent_error_file[0] || !x->message)
+    if (!r->cfg.parent_error_file || !r->cfg.parent_error_file[0] || !x->message)
         return;
-    if (errfile_copy(x->f.error_file, r->cfg->parent_error_file, failure_exitcode(x), &err) < 0)
+    if (errfile_copy(x->f.error_file, r->cfg.parent_error_file, failure_exitcode(x), &err) < 0)
         (void) fprintf(to, "ccrun: %s\n", err.msg);
 }
 
 int report_print(struct report *r, FILE *to, unsigned n_ok, unsigned n_stopped)
 {
-    struct report_text t = { r->cfg, r->failures, r->n, 0, n_ok, n_stopped };
+    struct report_text t = { &r->cfg, r->failures, r->n, 0, n_ok, n_stopped };
     CC_AUTO_FREE char *text = NULL;
     size_t             len;
     FILE              *memory;
@@ -170,7 +185,7 @@ int report_print(struct report *r, FILE *to, unsigned n_ok, unsigned n_stopped)
 int report_write_json(struct report *r, int exit_status, const char *outcome, struct cc_err *err)
 {
     struct report_json j = {
-        .cfg = r->cfg,
+        .cfg = &r->cfg,
         .outcome = outcome,
         .exit_status = exit_status,
         .started_ms = r->started_ms,
@@ -187,12 +202,12 @@ int report_write_json(struct report *r, int exit_status, const char *outcome, st
     };
     CC_AUTO_FREE char *text = NULL;
 
-    if (!r->cfg->json_file)
+    if (!r->cfg.json_file)
         return 0;
     text = report_json_text(&j);
     if (!text)
-        return cc_fail(err, -ENOMEM, "no memory for the report '%s'", r->cfg->json_file);
-    if (atomicfile_write(r->cfg->json_file, text, strlen(text), err) < 0)
+        return cc_fail(err, -ENOMEM, "no memory for the report '%s'", r->cfg.json_file);
+    if (atomicfile_write(r->cfg.json_file, text, strlen(text), err) < 0)
         return cc_wrap(err, "the report of --report");
     return 0;
 }

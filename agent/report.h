@@ -36,7 +36,8 @@ struct report_cfg {
 
 struct report;
 
-/* Before the first worker starts (OOM kills are counted from here).  NULL: out of memory; cfg is borrowed. */
+/* Before the first worker starts (OOM kills are counted from here).  NULL: out of memory.  cfg is
+ * copied, its strings are borrowed. */
 struct report *report_new(const struct report_cfg *cfg);
 
 /* Everything is copied.  The evidence (error file, cgroup OOM counters) is read here, while it is fresh.  Workers that we
@@ -50,8 +51,12 @@ void report_restarted(struct report *r); /* a new attempt: the failures so far a
  * its signal. */
 unsigned report_first_code(const struct report *r);
 
-/* At most 15 lines beside a stderr tail, in one write.  n_ok workers ended with 0 by themselves, n_stopped ended after our
- * signal (those that are noted as failures too).  With a parent_error_file, the first failure's error file is copied there.
+/* The first failure of this attempt in one line, for the notice of a restart: "rank 1 (local_rank: 1, pid: 101) exited with
+ * code 3 after 12.3 s: ValueError: boom".  Empty when there is none. */
+void report_describe_first(const struct report *r, char *buf, size_t size);
+
+/* Not for a job that was stopped.  At most 15 lines beside a stderr tail, in one write.  n_ok other workers ended with 0,
+ * n_stopped ended otherwise because we told them to (those that are noted as failures too).  With a parent_error_file, the first failure's error file is copied there.
  * 0, or the negative errno of the write; -ENOMEM. */
 int report_print(struct report *r, FILE *to, unsigned n_ok, unsigned n_stopped);
 

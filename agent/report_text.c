@@ -16,6 +16,7 @@ enum {
     WHY_MAX    = 400,  /* bytes of a message on its line */
     LINE_MAX_  = 512,  /* bytes of a line of the stderr tail */
     ENTRY_MAX  = 120,
+    COUNTED_MIN = 16, /* so many ranks in a line are counted */
 };
 
 static void put_plain(FILE *to, const char *text, size_t max)
@@ -145,7 +146,10 @@ static void put_group(const struct other *others, size_t n, unsigned *ranks, FIL
     for (size_t i = 0; i < n; i++)
         ranks[i] = others[i].rank;
     (void) ranklist_format(ranks, n, list, sizeof list);
-    (void) fprintf(to, "  rank%s %s: %s\n", n > 1 ? "s" : "", list, others[0].how);
+    if (n > COUNTED_MIN)
+        (void) fprintf(to, "  %zu ranks %s: %s\n", n, list, others[0].how);
+    else
+        (void) fprintf(to, "  rank%s %s: %s\n", n > 1 ? "s" : "", list, others[0].how);
 }
 
 static void put_counts(const struct report_text *t, size_t n_left, FILE *to)
