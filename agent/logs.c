@@ -83,18 +83,18 @@ static unsigned mask_of(const uint8_t *masks, unsigned rank)
 
 static bool is_teed(const struct logs *l, unsigned rank, unsigned i)
 {
-    return mask_of(l->cfg.tee, rank) & (LOGS_OUT << i);
+    return mask_of(l->cfg.tee, rank) & ((unsigned) LOGS_OUT << i);
 }
 
 static bool is_filed(const struct logs *l, unsigned rank, unsigned i)
 {
-    return l->has_files && (is_teed(l, rank, i) || (mask_of(l->cfg.redirects, rank) & (LOGS_OUT << i)));
+    return l->has_files && (is_teed(l, rank, i) || (mask_of(l->cfg.redirects, rank) & ((unsigned) LOGS_OUT << i)));
 }
 
 /* The table of contract 3.3; without files (/dev/null, or no directory) everything goes to the console. */
 static bool is_shown(const struct logs *l, unsigned rank, unsigned i)
 {
-    bool is_redirected = l->has_files && !is_teed(l, rank, i) && (mask_of(l->cfg.redirects, rank) & (LOGS_OUT << i));
+    bool is_redirected = l->has_files && !is_teed(l, rank, i) && (mask_of(l->cfg.redirects, rank) & ((unsigned) LOGS_OUT << i));
     bool is_asked = !l->cfg.is_on_console || l->cfg.is_on_console[rank] ||
                     (l->cfg.log_dir && !strcmp(l->cfg.log_dir, "/dev/null"));
 
