@@ -34,7 +34,8 @@ static const struct {
 };
 
 /* Variables CCRUN_* that are no options: of our test suite, and those that ccrun itself reads elsewhere. */
-static const char *const other_variables[] = { "CCRUN_BIN", "CCRUN_RECORD", "CCRUN_REPEAT", "CCRUN_TALLY" };
+static const char *const other_variables[] = { "CCRUN_BIN", "CCRUN_FILE_LIMIT", "CCRUN_RECORD",
+                                               "CCRUN_REPEAT", "CCRUN_TALLY" };
 
 struct option_mem {
     struct option_mem *next;
@@ -517,12 +518,12 @@ static int take_long(struct cursor *c, const struct word *w, struct cc_err *err)
     return apply(c, w->row, "1", err);
 }
 
-/* Appends an unknown option to the message, the first one with a guess. */
-static void note_unknown(char *list, size_t size, const char *text)
+/* What somebody may have meant who wrote that option, or NULL. */
+static const char *guess(const char *text)
 {
     struct near n;
     char        name[NAME_MAX_LEN];
-    size_t      i, used = strlen(list);
+    size_t      i;
 
     (void) snprintf(name, sizeof name, "%.*s", (int) strcspn(text, "="), text);
     near_start(&n, name + (name[1] == '-' ? 2 : 1));
@@ -531,13 +532,14 @@ static void note_unknown(char *list, size_t size, const char *text)
             near_try(&n, option_rows[i].name);
     for (i = 0; i < CC_COUNT(aliases); i++)
         near_try(&n, aliases[i].name);
-    (void) snprintf(list + used, size - used, " %.120s%s%s%s", text, n.best ? " (did you mean --" : "",
-                    n.best ? n.best : "", n.best ? "?)" : "");
+    return n.best;
 }
 
 static int parse_argv(struct cursor *c, struct cc_err *err)
 {
-    char unknown[MATCHES_MAX] = "";
+    char        unknown[MATCHES_MAX] = "";
+    const char *meant = NULL;
+    size_t      used = 0;
 
     while (*c->next && !c->is_over) {
         const char *text = *c->next;
@@ -554,15 +556,19 @@ static int parse_argv(struct cursor *c, struct cc_err *err)
         r = match(text, &w, err);
         if (r < 0)
             return r;
-        if (!w.row)
-            note_unknown(unknown, sizeof unknown, text);
-        else
+        if (!w.row) {
+            (void) snprintf(unknown + used, sizeof unknown - used, " %.120s", text);
+            used = strlen(unknown);
+            meant = meant ? meant : guess(text);
+        } else {
             r = text[1] == '-' ? take_long(c, &w, err) : take_short(c, text, err);
+        }
         if (r < 0)
             return r;
     }
-    if (unknown[0] && !c->is_over)
-        return cc_fail(err, -EINVAL, "unrecognized arguments:%s", unknown);
+    if (used > 0 && !c->is_over)
+        return cc_fail(err, -EINVAL, "unrecognized arguments:%s%s%s%s", unknown,
+                       meant ? " (did you mean --" : "", meant ? meant : "", meant ? "?)" : "");
     return 0;
 }
 
