@@ -163,6 +163,8 @@ check-pure: $(core_src:%.c=$(OBJ)/%.o)
 clean:
 	$(Q)rm -rf $(BUILD)
 
+.SECONDARY: # objects of helpers are not intermediate files
+
 # A changed Makefile rebuilds everything.
 $(lib_obj) $(unit_obj): Makefile
 
