@@ -1,7 +1,7 @@
 /* atomicfile.h - write a small file whole or not at all: a reader never sees half of it.
  *
- * The bytes go to a new file beside `path`, which then takes its name.  Where no file may be made in that directory but
- * `path` itself is writable, it is written in place.
+ * The bytes go to a new file beside `path`, which then takes its name.  Where no file may be made in that
+ * directory but `path` itself is writable, it is written in place.
  */
 #ifndef AGENT_ATOMICFILE_H
 #define AGENT_ATOMICFILE_H

@@ -26,7 +26,9 @@ static int hex4(const char *s)
     int v = 0;
 
     for (int i = 0; i < 4; i++) {
-        int d = s[i] >= '0' && s[i] <= '9' ? s[i] - '0' : (s[i] | 32) >= 'a' && (s[i] | 32) <= 'f' ? (s[i] | 32) - 'a' + 10 : -1;
+        int d = s[i] >= '0' && s[i] <= '9'                 ? s[i] - '0'
+                : (s[i] | 32) >= 'a' && (s[i] | 32) <= 'f' ? (s[i] | 32) - 'a' + 10
+                                                           : -1;
 
         if (d < 0)
             return -1;
@@ -45,8 +47,8 @@ static bool is_low(int v)
     return v >= 0xdc00 && v < 0xe000;
 }
 
-/* Python writes a byte that is no UTF-8 (in a file name, say) as a lone \udcXX, which cJSON refuses, and NUL as \u0000,
- * which would end the C string: both become \ufffd.  `s` ends in NUL. */
+/* Python writes a byte that is no UTF-8 (in a file name, say) as a lone \udcXX, which cJSON refuses, and NUL
+ * as \u0000, which would end the C string: both become \ufffd.  `s` ends in NUL. */
 static void mend_escapes(char *s)
 {
     while ((s = strchr(s, '\\'))) {
@@ -167,11 +169,12 @@ void errfile_done(struct errfile *e)
 {
     free(e->message);
     free(e->callstack);
-    *e = (struct errfile) { 0 };
+    *e = (struct errfile){ 0 };
 }
 
 /* 1 and the bytes, 0 when there is no such file. */
-static int slurp(const char *path, char **ret_text, size_t *ret_len, uint64_t *ret_mtime_ms, struct cc_err *err)
+static int slurp(const char *path, char **ret_text, size_t *ret_len, uint64_t *ret_mtime_ms,
+                 struct cc_err *err)
 {
     CC_AUTO_FD int     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     CC_AUTO_FREE char *text = NULL;
@@ -250,7 +253,8 @@ int errfile_copy(const char *from, const char *to, int exit_code, struct cc_err 
     cJSON           *message;
 
     if (!doc)
-        return cc_fail(err, -EBADMSG, "copy the error file '%s' to '%s': it cannot be read any more", from, to);
+        return cc_fail(err, -EBADMSG, "copy the error file '%s' to '%s': it cannot be read any more", from,
+                       to);
     message = cJSON_GetObjectItemCaseSensitive(doc, "message");
     if (cJSON_IsObject(message)) {
         cJSON_DeleteItemFromObjectCaseSensitive(message, "errorCode");
@@ -268,7 +272,8 @@ int errfile_write(const char *to, const char *message, int64_t timestamp, struct
     char             seconds[24];
 
     (void) snprintf(seconds, sizeof seconds, "%" PRId64, timestamp);
-    if (!cJSON_AddStringToObject(outer, "message", message) || !(extra = cJSON_AddObjectToObject(outer, "extraInfo")) ||
+    if (!cJSON_AddStringToObject(outer, "message", message) ||
+        !(extra = cJSON_AddObjectToObject(outer, "extraInfo")) ||
         !cJSON_AddStringToObject(extra, "py_callstack", "") ||
         !cJSON_AddStringToObject(extra, "timestamp", seconds))
         return cc_fail(err, -ENOMEM, "no memory for '%s'", to);

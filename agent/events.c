@@ -87,7 +87,8 @@ static char *inner_metadata(const struct events *e, const struct events_worker *
     is_good = add_number(md, "group_world_size", e->is_formed, e->group_world_size) &&
               add_text(md, "entry_point", slash ? slash + 1 : e->entry_point);
     if (is_good && w)
-        is_good = add_list(md, "local_rank", true, w->local_rank) && add_list(md, "role_rank", true, w->role_rank) &&
+        is_good = add_list(md, "local_rank", true, w->local_rank) &&
+                  add_list(md, "role_rank", true, w->role_rank) &&
                   add_list(md, "role_world_size", true, w->role_world_size) &&
                   add_list(md, "exit_code", is_failed, exit_code(w->status)) &&
                   add_list(md, "worker_pid", is_failed, w->pid);
@@ -124,11 +125,12 @@ static bool fill(cJSON *doc, const struct events *e, const struct event *v)
         !add_number(doc, "timestamp", true, 0) || !(md = cJSON_AddObjectToObject(doc, "metadata")))
         return false;
     return add_text(md, "run_id", e->run_id) && add_number(md, "global_rank", w, w ? w->rank : 0) &&
-           add_number(md, "group_rank", e->is_formed, e->group_rank) && add_text(md, "worker_id", w ? pid : NULL) &&
-           add_text(md, "role", e->role) && add_text(md, "hostname", e->host) && add_text(md, "state", v->state) &&
-           add_number(md, "total_run_time", true, e->run_time_s) && add_text(md, "rdzv_backend", e->backend) &&
-           add_text(md, "raw_error", v->raw_error) && add_text(md, "metadata", inner) &&
-           add_number(md, "agent_restarts", true, e->n_restarts) &&
+           add_number(md, "group_rank", e->is_formed, e->group_rank) &&
+           add_text(md, "worker_id", w ? pid : NULL) && add_text(md, "role", e->role) &&
+           add_text(md, "hostname", e->host) && add_text(md, "state", v->state) &&
+           add_number(md, "total_run_time", true, e->run_time_s) &&
+           add_text(md, "rdzv_backend", e->backend) && add_text(md, "raw_error", v->raw_error) &&
+           add_text(md, "metadata", inner) && add_number(md, "agent_restarts", true, e->n_restarts) &&
            add_number(md, "duration_ms", v->has_duration, v->duration_ms);
 }
 

@@ -1,12 +1,17 @@
-/* events.h - the lines of `--event-log-handler console`: one JSON object for each step of the job, as torchrun writes them.
+/* events.h - the lines of `--event-log-handler console`: one JSON object a step, as torchrun writes them.
  *
  * The agent calls, in this order:
- *   events_agent(RENDEZVOUS), events_agent(ASSIGN_WORKER_RANKS)  each round, with how long it took, before the workers start
- *   events_worker(START)                                         each worker of the round, in local-rank order, once all run
- *   events_worker(SUCCEEDED | FAILED | TERMINATED)               at the end of the job, each worker of the last round:
- *                                     all ended with 0; this one failed (a failure of the report); else, in a failed job
- *   events_agent(SUCCEEDED)           last, also when workers failed: the agent's own loop ended well
- *   events_agent(FAILED)              last, instead, when ccrun itself failed or a signal stopped it; no worker events then
+ *   events_agent(RENDEZVOUS), events_agent(ASSIGN_WORKER_RANKS)
+ *       each round, with how long it took, before the workers start
+ *   events_worker(START)
+ *       each worker of the round, in local-rank order, once all run
+ *   events_worker(SUCCEEDED | FAILED | TERMINATED)
+ *       at the end of the job, each worker of the last round: all ended with 0; this one failed (a failure of
+ *       the report); else, in a failed job
+ *   events_agent(SUCCEEDED)
+ *       last, also when workers failed: the agent's own loop ended well
+ *   events_agent(FAILED)
+ *       last, instead, when ccrun itself failed or a signal stopped it; there are no worker events then
  * A restart writes no worker event but the next round's START.
  */
 #ifndef AGENT_EVENTS_H
@@ -34,8 +39,8 @@ struct events { /* filled by the agent; strings are borrowed */
     const char      *entry_point; /* the program that is executed; its base name is shown */
     bool             is_formed;   /* a first round has been formed: group rank and size are known */
     unsigned         group_rank, group_world_size;
-    unsigned         n_restarts;  /* used so far */
-    unsigned         run_time_s;  /* of the whole job; 0 until it has ended */
+    unsigned         n_restarts; /* used so far */
+    unsigned         run_time_s; /* of the whole job; 0 until it has ended */
     events_write_fn *write;
     void            *ctx;
 };

@@ -39,7 +39,8 @@ void evidence_size(uint64_t bytes, char *buf, size_t size)
     if (bytes < 10ull << 30)
         (void) snprintf(buf, size, "%" PRIu64 " MB", bytes >> 20);
     else
-        (void) snprintf(buf, size, "%" PRIu64 ".%" PRIu64 " GB", bytes >> 30, ((bytes >> 20) & 1023) * 10 / 1024);
+        (void) snprintf(buf, size, "%" PRIu64 ".%" PRIu64 " GB", bytes >> 30,
+                        ((bytes >> 20) & 1023) * 10 / 1024);
 }
 
 static size_t read_small(const char *root, const char *path, char *buf, size_t size)
@@ -71,7 +72,7 @@ static bool machine_oom_kills(const char *root, uint64_t *ret)
 
 void evidence_start(struct evidence_watch *w, const char *root)
 {
-    *w = (struct evidence_watch) { .root = root ? root : "" };
+    *w = (struct evidence_watch){ .root = root ? root : "" };
     (void) cgroup_oom_read(w->root, &w->oom);
     w->is_machine_known = machine_oom_kills(w->root, &w->machine_oom_kills);
 }
@@ -108,8 +109,9 @@ static bool is_oom(struct evidence_watch *w, struct cgroup_oom *now, struct evid
         return false;
     w->machine_oom_kills++;
     ret->kind = EVIDENCE_OOM;
-    (void) snprintf(ret->text, sizeof ret->text,
-                    "probably out of memory: the kernel killed a process of this machine for it while the job ran");
+    (void) snprintf(
+        ret->text, sizeof ret->text,
+        "probably out of memory: the kernel killed a process of this machine for it while the job ran");
     return true;
 }
 
@@ -132,9 +134,10 @@ static void explain_kill(struct evidence_watch *w, const struct evidence_ask *as
     }
     ret->kind = EVIDENCE_SENDER;
     (void) snprintf(ret->text, sizeof ret->text, "sender unknown (not ccrun; %s)",
-                    !now.is_known     ? "no cgroup memory limit is visible"
-                    : now.limit == 0  ? "the kernel's counters say that it was not for lack of memory; no cgroup limit"
-                                      : "the cgroup's counters say that it was not for lack of memory");
+                    !now.is_known ? "no cgroup memory limit is visible"
+                    : now.limit == 0
+                        ? "the kernel's counters say that it was not for lack of memory; no cgroup limit"
+                        : "the cgroup's counters say that it was not for lack of memory");
 }
 
 /* The pattern in words: core(5). */
@@ -157,14 +160,16 @@ static void describe_core_pattern(const char *root, pid_t pid, bool is_dumped, c
     if (uses_pid[0] == '1' && !strstr(pattern, "%p"))
         (void) snprintf(name, sizeof name, is_dumped ? "%s.%d" : "%s.PID", pattern, (int) pid);
     (void) snprintf(buf, size, "the core file is called '%s'%s%s", name,
-                    strchr(name, '%') ? " (pattern)" : "", name[0] == '/' ? "" : " in the worker's directory");
+                    strchr(name, '%') ? " (pattern)" : "",
+                    name[0] == '/' ? "" : " in the worker's directory");
 }
 
 static bool is_piped(const char *root)
 {
     char pattern[8];
 
-    return read_small(root, "/proc/sys/kernel/core_pattern", pattern, sizeof pattern) > 0 && pattern[0] == '|';
+    return read_small(root, "/proc/sys/kernel/core_pattern", pattern, sizeof pattern) > 0 &&
+           pattern[0] == '|';
 }
 
 static void explain_crash(struct evidence_watch *w, const struct evidence_ask *ask, struct evidence *ret)
@@ -202,9 +207,10 @@ static bool explain_full_shm(struct evidence_watch *w, struct evidence *ret)
     evidence_size(total, size, sizeof size);
     evidence_size(avail, left, sizeof left);
     ret->kind = EVIDENCE_HINT;
-    (void) snprintf(ret->text, sizeof ret->text,
-                    "/dev/shm has %s left of %s: data loaders that outgrow it die of SIGBUS (docker: --shm-size)", left,
-                    size);
+    (void) snprintf(
+        ret->text, sizeof ret->text,
+        "/dev/shm has %s left of %s: data loaders that outgrow it die of SIGBUS (docker: --shm-size)", left,
+        size);
     return true;
 }
 
@@ -261,15 +267,15 @@ void evidence_collect(struct evidence_watch *w, const struct evidence_ask *ask, 
 {
     int signum = WIFSIGNALED(ask->status) ? WTERMSIG(ask->status) : 0;
 
-    *ret = (struct evidence) { .kind = EVIDENCE_NONE };
+    *ret = (struct evidence){ .kind = EVIDENCE_NONE };
     if (signum == 0 && WIFEXITED(ask->status))
         explain_code(WEXITSTATUS(ask->status), ret);
     else if (signum == SIGKILL)
         explain_kill(w, ask, ret);
     else if (signum == SIGBUS && !WCOREDUMP(ask->status) && explain_full_shm(w, ret))
         return;
-    else if (signum == SIGSEGV || signum == SIGABRT || signum == SIGBUS || signum == SIGILL || signum == SIGFPE ||
-             WCOREDUMP(ask->status))
+    else if (signum == SIGSEGV || signum == SIGABRT || signum == SIGBUS || signum == SIGILL ||
+             signum == SIGFPE || WCOREDUMP(ask->status))
         explain_crash(w, ask, ret);
     else
         explain_other_signal(signum, ask, ret);

@@ -1,7 +1,8 @@
 /* evidence.h - what the machine knows about a worker's end that its exit status does not tell.
  *
- * SIGKILL: the kernel's out-of-memory killer, ourselves after the grace time, or somebody else.  Signals of a crash: was a
- * core dumped, where to, and why not.  Others: what usually sends them.  Only what can be known is claimed.
+ * SIGKILL: the kernel's out-of-memory killer, ourselves after the grace time, or somebody else.  Signals of a
+ * crash: was a core dumped, where to, and why not.  Others: what usually sends them.  Only what can be known
+ * is claimed.
  */
 #ifndef AGENT_EVIDENCE_H
 #define AGENT_EVIDENCE_H
@@ -23,15 +24,15 @@ enum evidence_kind {
 
 struct evidence {
     enum evidence_kind kind;
-    char               text[512]; /* one line, "" for EVIDENCE_NONE */
+    char               text[512];   /* one line, "" for EVIDENCE_NONE */
     uint64_t           limit, peak; /* bytes, with EVIDENCE_OOM; 0: not known */
 };
 
 struct evidence_watch {
-    const char       *root; /* borrowed; put before /proc, /sys and /dev; "" for the machine itself */
-    struct cgroup_oom oom;  /* the last reading that is accounted for */
-    uint64_t          machine_oom_kills; /* the same of the whole machine, where no memory cgroup is visible */
-    bool              is_machine_known;
+    const char       *root;     /* borrowed; put before /proc, /sys and /dev; "" for the machine itself */
+    struct cgroup_oom oom;      /* the last reading that is accounted for */
+    uint64_t machine_oom_kills; /* the same of the whole machine, where no memory cgroup is visible */
+    bool     is_machine_known;
 };
 
 struct evidence_ask {
@@ -50,7 +51,8 @@ void evidence_collect(struct evidence_watch *w, const struct evidence_ask *ask, 
 /* "SIGKILL", "SIGRTMIN+3", "signal 77". */
 const char *evidence_signal_name(int signum, char buf[24]);
 
-/* "SIGHUP" and so on for code 129 and the like, as a shell reports its command's death; 0 when it is no such code. */
+/* "SIGHUP" and so on for code 129 and the like, as a shell reports its command's death; 0 when it is no such
+ * code. */
 int evidence_shell_signal(int exit_code);
 
 /* What stands for a memory size in a sentence: "512 MB", "1.5 GB". */

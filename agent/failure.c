@@ -98,7 +98,7 @@ struct failure *failure_free(struct failure *x)
 
 struct cause_failure failure_cause(const struct failure *x)
 {
-    return (struct cause_failure) {
+    return (struct cause_failure){
         .started_ms = x->f.realtime_ms > x->f.ran_ms ? x->f.realtime_ms - x->f.ran_ms : 0,
         .detected_ms = x->f.realtime_ms,
         .file_s = x->file_s,

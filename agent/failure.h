@@ -12,7 +12,7 @@
 enum { FAILURE_TAIL_LINES = 20 };
 
 struct failure {
-    struct report_failure f;  /* its strings are ours; stderr_tail has at most FAILURE_TAIL_LINES */
+    struct report_failure f;         /* its strings are ours; stderr_tail has at most FAILURE_TAIL_LINES */
     char                 *message;   /* from the error file; NULL: none */
     char                 *callstack; /* or NULL */
     char                 *note;      /* why an error file was ignored, or NULL */
@@ -28,7 +28,7 @@ struct failure *failure_free(struct failure *x);
 struct cause_failure failure_cause(const struct failure *x);
 uint64_t             failure_time(const struct failure *x); /* CLOCK_REALTIME in ms */
 /* As torchrun counts: the code, or minus the signal. */
-int  failure_exitcode(const struct failure *x);
+int failure_exitcode(const struct failure *x);
 /* NULL when the worker left no usable one, or when it goes away with ccrun. */
 const char *failure_error_file(const struct failure *x);
 /* Why, in one line: the message, or torchrun's words for a worker without one. */

@@ -18,12 +18,12 @@
 enum { ATTEMPTS_MAX = 256 }; /* kept for the JSON; of more the oldest go */
 
 struct report {
-    struct report_cfg        cfg;
-    struct evidence_watch    watch;
-    uint64_t                 started_ms;
-    struct failure         **failures; /* of this attempt */
-    size_t                   n, cap;
-    unsigned                 attempt;
+    struct report_cfg          cfg;
+    struct evidence_watch      watch;
+    uint64_t                   started_ms;
+    struct failure           **failures; /* of this attempt */
+    size_t                     n, cap;
+    unsigned                   attempt;
     struct report_json_attempt attempts[ATTEMPTS_MAX];
     struct failure            *attempt_first[ATTEMPTS_MAX]; /* owns what attempts[].first shows */
     size_t                     n_attempts, n_attempts_omitted;
@@ -107,7 +107,7 @@ void report_restarted(struct report *r)
         r->n_attempts_omitted++;
     }
     r->attempt_first[r->n_attempts] = r->n > 0 ? CC_STEAL(r->failures[first]) : NULL;
-    r->attempts[r->n_attempts] = (struct report_json_attempt) {
+    r->attempts[r->n_attempts] = (struct report_json_attempt){
         .attempt = r->attempt++,
         .n_failures = r->n,
         .ended_ms = realtime_ms(),
@@ -141,11 +141,13 @@ void report_describe_first(const struct report *r, char *buf, size_t size)
     report_describe_status(x->f.status, how, sizeof how);
     if (x->message)
         failure_why(x, why, sizeof why);
-    (void) snprintf(buf, size, "rank %u (local_rank: %u, pid: %d) %s after %.1f s%s%s", x->f.rank, x->f.local_rank,
-                    (int) x->f.pid, how, (double) x->f.ran_ms / 1000, why[0] ? ": " : "", why);
+    (void) snprintf(buf, size, "rank %u (local_rank: %u, pid: %d) %s after %.1f s%s%s", x->f.rank,
+                    x->f.local_rank, (int) x->f.pid, how, (double) x->f.ran_ms / 1000, why[0] ? ": " : "",
+                    why);
 }
 
-/* A launcher above us reads there why we failed.  As with torchrun, without a file of the worker nothing is written. */
+/* A launcher above us reads there why we failed.  As with torchrun, without a file of the worker nothing is
+ * written. */
 static void copy_to_parent(const struct report *r, const struct failure *x, FILE *to)
 {
     struct cc_err err = { 0 };

@@ -1,7 +1,8 @@
-/* report.h - why the job failed: one cause in words on stderr, the same as JSON, and torchelastic's error files.
+/* report.h - why the job failed: one cause in words on stderr, the same as JSON, and torchelastic's error
+ * files.
  *
- * The agent notes every worker that ended badly (report_failure) in the order in which it learned of it; the report
- * decides which failed first (rules in agent/core/cause.h), collects the evidence and prints.
+ * The agent notes every worker that ended badly (report_failure) in the order in which it learned of it; the
+ * report decides which failed first (rules in agent/core/cause.h), collects the evidence and prints.
  */
 #ifndef AGENT_REPORT_H
 #define AGENT_REPORT_H
@@ -16,13 +17,13 @@
 struct report_failure {
     unsigned    rank, local_rank, attempt; /* attempt counts from 0 */
     pid_t       pid;
-    int         status;        /* as waitpid() gives it */
-    uint64_t    realtime_ms;   /* when we learned of it, CLOCK_REALTIME */
-    uint64_t    ran_ms;        /* how long it had run */
-    bool        is_killed_by_us, is_after_grace; /* we sent TERM / we sent KILL after the grace time */
-    const char *error_file;    /* TORCHELASTIC_ERROR_FILE of that worker */
-    const char *stderr_tail;   /* its last lines, or NULL */
-    const char *log_dir;       /* where its streams went, or NULL; an error file elsewhere is not named, it goes with us */
+    int         status;                          /* as waitpid() gives it */
+    uint64_t    realtime_ms;                     /* when we learned of it, CLOCK_REALTIME */
+    uint64_t    ran_ms;                          /* how long it had run */
+    bool        is_killed_by_us, is_after_grace; /* we sent TERM / KILL after the grace time */
+    const char *error_file;                      /* TORCHELASTIC_ERROR_FILE of that worker */
+    const char *stderr_tail;                     /* its last lines, or NULL */
+    const char *log_dir; /* where its streams went, or NULL: its error file is not named, it goes with us */
 };
 
 struct report_cfg {
@@ -31,7 +32,7 @@ struct report_cfg {
     const char *json_file;         /* --report, or NULL */
     const char *parent_error_file; /* our own TORCHELASTIC_ERROR_FILE, or NULL (contract 4.4) */
     uint64_t    shutdown_timeout;
-    const char *root;              /* put before /proc, /sys and /dev; NULL: the machine itself (tests) */
+    const char *root; /* put before /proc, /sys and /dev; NULL: the machine itself (tests) */
 };
 
 struct report;
@@ -40,24 +41,26 @@ struct report;
  * copied, its strings are borrowed. */
 struct report *report_new(const struct report_cfg *cfg);
 
-/* Everything is copied.  The evidence (error file, cgroup OOM counters) is read here, while it is fresh.  Workers that we
- * stopped and that ended with something else than 0 are noted too, as torchrun does. */
+/* Everything is copied.  The evidence (error file, cgroup OOM counters) is read here, while it is fresh.
+ * Workers that we stopped and that ended with something else than 0 are noted too, as torchrun does. */
 void report_failure(struct report *r, const struct report_failure *f);
 
-void report_restarted(struct report *r); /* a new attempt: the failures so far are history, kept for the JSON */
+/* A new attempt: the failures so far are history, kept for the JSON. */
+void report_restarted(struct report *r);
 
-/* Exit status for ccrun: the first failure's code, or 128 + signal; 0 when nothing failed in this attempt.  When the first
- * one raised and then died of our own signal it is 1, as Python would have ended: a worker that we killed never lends
- * its signal. */
+/* Exit status for ccrun: the first failure's code, or 128 + signal; 0 when nothing failed in this attempt.
+ * When the first one raised and then died of our own signal it is 1, as Python would have ended: a worker
+ * that we killed never lends its signal. */
 unsigned report_first_code(const struct report *r);
 
-/* The first failure of this attempt in one line, for the notice of a restart: "rank 1 (local_rank: 1, pid: 101) exited with
- * code 3 after 12.3 s: ValueError: boom".  Empty when there is none. */
+/* The first failure of this attempt in one line, for the notice of a restart: "rank 1 (local_rank: 1, pid:
+ * 101) exited with code 3 after 12.3 s: ValueError: boom".  Empty when there is none. */
 void report_describe_first(const struct report *r, char *buf, size_t size);
 
-/* Not for a job that was stopped.  At most 15 lines beside a stderr tail, in one write.  n_ok other workers ended with 0,
- * n_stopped ended otherwise because we told them to (those that are noted as failures too).  With a parent_error_file, the first failure's error file is copied there.
- * 0, or the negative errno of the write; -ENOMEM. */
+/* Not for a job that was stopped.  At most 15 lines beside a stderr tail, in one write.  n_ok other workers
+ * ended with 0, n_stopped ended otherwise because we told them to (those that are noted as failures too).
+ * With a parent_error_file, the first failure's error file is copied there. 0, or the negative errno of the
+ * write; -ENOMEM. */
 int report_print(struct report *r, FILE *to, unsigned n_ok, unsigned n_stopped);
 
 /* Does nothing without a json_file.  outcome: "succeeded", "failed" or "stopped".  Schema: ccrun-report(5).

@@ -29,7 +29,8 @@ static void add_number(struct doc *d, cJSON *to, const char *name, double v)
     (void) check(d, cJSON_AddNumberToObject(to, name, v));
 }
 
-/* Newlines and tabs stay (JSON escapes them); invalid bytes become \xNN, so that any reader accepts the document. */
+/* Newlines and tabs stay (JSON escapes them); invalid bytes become \xNN, so that any reader accepts the
+ * document. */
 static void add_text(struct doc *d, cJSON *to, const char *name, const char *text)
 {
     size_t             len = text ? strlen(text) : 0, at = 0;
@@ -73,12 +74,12 @@ static void add_time(struct doc *d, cJSON *to, const char *name, uint64_t ms)
 static const char *kind_name(enum evidence_kind kind)
 {
     switch (kind) {
-    case EVIDENCE_NONE:   return "none";
-    case EVIDENCE_OOM:    return "out_of_memory";
-    case EVIDENCE_CCRUN:  return "ccrun";
+    case EVIDENCE_NONE: return "none";
+    case EVIDENCE_OOM: return "out_of_memory";
+    case EVIDENCE_CCRUN: return "ccrun";
     case EVIDENCE_SENDER: return "unknown_sender";
-    case EVIDENCE_CORE:   return "crash";
-    case EVIDENCE_HINT:   return "hint";
+    case EVIDENCE_CORE: return "crash";
+    case EVIDENCE_HINT: return "hint";
     }
     return "none";
 }

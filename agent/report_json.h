@@ -21,12 +21,12 @@ struct report_json {
     const char                       *outcome;
     int                               exit_status;
     uint64_t                          started_ms, ended_ms; /* CLOCK_REALTIME */
-    const struct report_json_attempt *attempts; /* oldest first */
+    const struct report_json_attempt *attempts;             /* oldest first */
     size_t                            n_attempts, n_attempts_omitted;
-    struct failure *const            *failures; /* of the last attempt, in the order in which they were seen */
-    size_t                            n, first;
-    bool                              has_counts;
-    unsigned                          n_ok, n_stopped;
+    struct failure *const *failures; /* of the last attempt, in the order in which they were seen */
+    size_t                 n, first;
+    bool                   has_counts;
+    unsigned               n_ok, n_stopped;
 };
 
 /* The document with a newline at its end, to be freed; NULL: out of memory. */

@@ -12,10 +12,10 @@
 #include "store/base/cleanup.h"
 
 enum {
-    GROUPS_MAX = 3,    /* lines for the other failures */
-    WHY_MAX    = 400,  /* bytes of a message on its line */
-    LINE_MAX_  = 512,  /* bytes of a line of the stderr tail */
-    ENTRY_MAX  = 120,
+    GROUPS_MAX = 3,  /* lines for the other failures */
+    WHY_MAX = 400,   /* bytes of a message on its line */
+    LINE_MAX_ = 512, /* bytes of a line of the stderr tail */
+    ENTRY_MAX = 120,
     COUNTED_MIN = 16, /* so many ranks in a line are counted */
 };
 
@@ -132,7 +132,7 @@ static size_t make_groups(const struct other *others, size_t n, struct group *gr
 
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || strcmp(others[i].how, others[i - 1].how) != 0)
-            groups[n_groups++] = (struct group) { i, 0 };
+            groups[n_groups++] = (struct group){ i, 0 };
         groups[n_groups - 1].n++;
     }
     qsort(groups, n_groups, sizeof *groups, by_size);

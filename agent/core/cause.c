@@ -33,8 +33,8 @@ static bool is_before(const struct cause_failure *a, const struct cause_failure 
     return is_in_ms ? ta < tb : ta / 1000 < tb / 1000;
 }
 
-/* Milliseconds only when every time has them: mixing two resolutions would make the order depend on the order of the
- * comparisons. */
+/* Milliseconds only when every time has them: mixing two resolutions would make the order depend on the order
+ * of the comparisons. */
 static bool all_exact(const struct cause_failure *f, size_t n)
 {
     bool is_exact = true;
@@ -54,7 +54,8 @@ static uint64_t first_detected(const struct cause_failure *f, size_t n)
     return at;
 }
 
-/* Rule 4: our signal went out when the first failure was seen; a file written before that is not its consequence. */
+/* Rule 4: our signal went out when the first failure was seen; a file written before that is not its
+ * consequence. */
 static bool is_candidate(const struct cause_failure *f, uint64_t trouble_ms, bool is_none_own)
 {
     bool     is_exact;
@@ -76,7 +77,8 @@ size_t cause_first(const struct cause_failure *f, size_t n)
 
     assert(n > 0);
     for (size_t i = 0; i < n; i++)
-        if (is_candidate(&f[i], trouble_ms, is_none_own) && (best == n || is_before(&f[i], &f[best], is_in_ms)))
+        if (is_candidate(&f[i], trouble_ms, is_none_own) &&
+            (best == n || is_before(&f[i], &f[best], is_in_ms)))
             best = i;
     assert(best < n);
     return best;

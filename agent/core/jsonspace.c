@@ -5,7 +5,7 @@
 #include <string.h>
 
 struct out {
-    char    *to;  /* NULL: only count */
+    char    *to; /* NULL: only count */
     size_t   len;
     unsigned indent, depth;
 };
@@ -83,7 +83,7 @@ char *jsonspace(const char *compact, unsigned indent)
     text = malloc(o.len);
     if (!text)
         return NULL;
-    o = (struct out) { .to = text, .indent = indent };
+    o = (struct out){ .to = text, .indent = indent };
     put_all(&o, compact);
     return text;
 }

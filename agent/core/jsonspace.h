@@ -5,8 +5,8 @@
 #ifndef AGENT_CORE_JSONSPACE_H
 #define AGENT_CORE_JSONSPACE_H
 
-/* `compact` is valid JSON without blanks outside strings.  indent 0: one line.  The result ends in a newline and is to be
- * freed; NULL: out of memory. */
+/* `compact` is valid JSON without blanks outside strings.  indent 0: one line.  The result ends in a newline
+ * and is to be freed; NULL: out of memory. */
 char *jsonspace(const char *compact, unsigned indent);
 
 #endif

@@ -8,7 +8,7 @@ enum { T = 1700000000 };
 
 static struct cause_failure seen(uint64_t at)
 {
-    return (struct cause_failure) { .started_ms = MS(-10, 0), .detected_ms = at };
+    return (struct cause_failure){ .started_ms = MS(-10, 0), .detected_ms = at };
 }
 
 static struct cause_failure raised(int64_t s, uint64_t file_ms, uint64_t at)
@@ -74,7 +74,8 @@ Test(cause, a_timestamp_from_outside_the_workers_life_is_not_believed)
 
 Test(cause, a_worker_that_we_stopped_never_wins)
 {
-    struct cause_failure f[] = { ours(seen(MS(0, 0))), seen(MS(0, 10)), ours(raised(0, MS(0, 30), MS(0, 40))) };
+    struct cause_failure f[] = { ours(seen(MS(0, 0))), seen(MS(0, 10)),
+                                 ours(raised(0, MS(0, 30), MS(0, 40))) };
 
     cr_assert_eq(cause_first(f, 3), 1);
 }

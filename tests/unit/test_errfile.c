@@ -57,9 +57,9 @@ static char *get(const char *name)
     return buf;
 }
 
-static const char *const object_form =
-    "{\"message\": {\"message\": \"ValueError: boom\", \"extraInfo\": {\"py_callstack\": \"Traceback...\\n  x\\n\", "
-    "\"timestamp\": \"1700000000\"}}}";
+static const char *const object_form = "{\"message\": {\"message\": \"ValueError: boom\", \"extraInfo\": "
+                                       "{\"py_callstack\": \"Traceback...\\n  x\\n\", "
+                                       "\"timestamp\": \"1700000000\"}}}";
 
 Test(errfile, reads_the_form_that_record_writes)
 {
@@ -104,7 +104,7 @@ Test(errfile, reads_the_text_form_with_any_timestamp)
 Test(errfile, an_object_without_text_takes_the_end_of_its_traceback)
 {
     struct errfile e;
-    const char    *text = "{\"message\": {\"extraInfo\": {\"py_callstack\": \"Traceback\\nKeyError: 'x'\\n\"}}}";
+    const char *text = "{\"message\": {\"extraInfo\": {\"py_callstack\": \"Traceback\\nKeyError: 'x'\\n\"}}}";
 
     cr_assert_eq(errfile_parse(text, strlen(text), &e, NULL), 1);
     cr_assert_str_eq(e.message, "KeyError: 'x'");
@@ -118,7 +118,9 @@ Test(errfile, half_surrogates_and_nul_do_not_lose_the_message)
     const char    *text = "{\"message\": \"a\\udcffb\\u0000c\\ud83d\\ude00\\\\u0000 \\ud83d!\"}";
 
     cr_assert_eq(errfile_parse(text, strlen(text), &e, NULL), 1);
-    cr_assert_str_eq(e.message, "a\xef\xbf\xbd" "b\xef\xbf\xbd" "c\xf0\x9f\x98\x80\\u0000 \xef\xbf\xbd!");
+    cr_assert_str_eq(e.message, "a\xef\xbf\xbd"
+                                "b\xef\xbf\xbd"
+                                "c\xf0\x9f\x98\x80\\u0000 \xef\xbf\xbd!");
     errfile_done(&e);
 }
 
@@ -132,8 +134,18 @@ Test(errfile, half_of_a_file_is_never_taken_for_a_whole_one)
 
 Test(errfile, what_is_no_error_file_is_called_so)
 {
-    static const char *const bad[] = { "", " ", "null", "[]", "{}", "\"message\"", "{\"message\": 3}", "{\"message\": \"\"}",
-                                       "{\"message\": {}}", "{\"message\": \"x\"} {", "{\"msg\": \"x\"}", "\xff\xfe",
+    static const char *const bad[] = { "",
+                                       " ",
+                                       "null",
+                                       "[]",
+                                       "{}",
+                                       "\"message\"",
+                                       "{\"message\": 3}",
+                                       "{\"message\": \"\"}",
+                                       "{\"message\": {}}",
+                                       "{\"message\": \"x\"} {",
+                                       "{\"msg\": \"x\"}",
+                                       "\xff\xfe",
                                        "{\"message\": {\"extraInfo\": {\"py_callstack\": \"\\n\"}}}" };
     struct errfile           e;
     struct cc_err            err = { 0 };
@@ -209,8 +221,9 @@ Test(errfile, copies_for_a_parent_with_the_exit_code_inside_the_object)
     put("child", object_form, strlen(object_form));
     put("parent", "old", 3);
     cr_assert_eq(errfile_copy(path("child"), path("parent"), -11, &err), 0, "%s", err.msg);
-    cr_assert_str_eq(get("parent"), "{\"message\":{\"message\":\"ValueError: boom\",\"extraInfo\":{\"py_callstack\":"
-                                    "\"Traceback...\\n  x\\n\",\"timestamp\":\"1700000000\"},\"errorCode\":-11}}");
+    cr_assert_str_eq(get("parent"),
+                     "{\"message\":{\"message\":\"ValueError: boom\",\"extraInfo\":{\"py_callstack\":"
+                     "\"Traceback...\\n  x\\n\",\"timestamp\":\"1700000000\"},\"errorCode\":-11}}");
     /* and again: replaced, not doubled */
     cr_assert_eq(errfile_copy(path("parent"), path("parent"), 3, &err), 0);
     cr_assert(strstr(get("parent"), "\"errorCode\":3}"));

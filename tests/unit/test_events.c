@@ -19,9 +19,14 @@ static void keep(void *ctx, const char *text, size_t len)
 
 static struct events job(void)
 {
-    return (struct events) { .run_id = "42", .role = "default", .host = "node7", .backend = "c10d",
-                             .entry_point = "/usr/bin/python3", .is_formed = true, .group_world_size = 1,
-                             .write = keep };
+    return (struct events){ .run_id = "42",
+                            .role = "default",
+                            .host = "node7",
+                            .backend = "c10d",
+                            .entry_point = "/usr/bin/python3",
+                            .is_formed = true,
+                            .group_world_size = 1,
+                            .write = keep };
 }
 
 /* The texts are torchrun 2.13's own, with the values of job(). */
@@ -31,29 +36,34 @@ Test(events, a_rendezvous_reads_as_torchruns)
 
     e.is_formed = false;
     cr_assert_eq(events_agent(&e, EVENTS_RENDEZVOUS, 112.5, NULL), 0);
-    cr_assert_str_eq(line,
-                     "{\"name\": \"torchelastic.worker.status.RENDEZVOUS\", \"source\": \"AGENT\", \"timestamp\": 0, "
-                     "\"metadata\": {\"run_id\": \"42\", \"global_rank\": null, \"group_rank\": null, \"worker_id\": null, "
-                     "\"role\": \"default\", \"hostname\": \"node7\", \"state\": \"RENDEZVOUS\", \"total_run_time\": 0, "
-                     "\"rdzv_backend\": \"c10d\", \"raw_error\": null, \"metadata\": \"{\\\"group_world_size\\\": null, "
-                     "\\\"entry_point\\\": \\\"python3\\\"}\", \"agent_restarts\": 0, \"duration_ms\": 112.5}}\n");
+    cr_assert_str_eq(
+        line,
+        "{\"name\": \"torchelastic.worker.status.RENDEZVOUS\", \"source\": \"AGENT\", \"timestamp\": 0, "
+        "\"metadata\": {\"run_id\": \"42\", \"global_rank\": null, \"group_rank\": null, \"worker_id\": "
+        "null, "
+        "\"role\": \"default\", \"hostname\": \"node7\", \"state\": \"RENDEZVOUS\", \"total_run_time\": 0, "
+        "\"rdzv_backend\": \"c10d\", \"raw_error\": null, \"metadata\": \"{\\\"group_world_size\\\": null, "
+        "\\\"entry_point\\\": \\\"python3\\\"}\", \"agent_restarts\": 0, \"duration_ms\": 112.5}}\n");
 }
 
 Test(events, a_start_reads_as_torchruns)
 {
     struct events        e = job();
-    struct events_worker w = { .rank = 1, .local_rank = 1, .role_rank = 1, .role_world_size = 2, .pid = 31281 };
+    struct events_worker w = {
+        .rank = 1, .local_rank = 1, .role_rank = 1, .role_world_size = 2, .pid = 31281
+    };
 
     e.n_restarts = 3;
     cr_assert_eq(events_worker(&e, EVENTS_START, &w), 0);
-    cr_assert_str_eq(line,
-                     "{\"name\": \"torchelastic.worker.status.START\", \"source\": \"WORKER\", \"timestamp\": 0, "
-                     "\"metadata\": {\"run_id\": \"42\", \"global_rank\": 1, \"group_rank\": 0, \"worker_id\": \"31281\", "
-                     "\"role\": \"default\", \"hostname\": \"node7\", \"state\": \"START\", \"total_run_time\": 0, "
-                     "\"rdzv_backend\": \"c10d\", \"raw_error\": null, \"metadata\": \"{\\\"group_world_size\\\": 1, "
-                     "\\\"entry_point\\\": \\\"python3\\\", \\\"local_rank\\\": [1], \\\"role_rank\\\": [1], "
-                     "\\\"role_world_size\\\": [2], \\\"exit_code\\\": [null], \\\"worker_pid\\\": [null]}\", "
-                     "\"agent_restarts\": 3, \"duration_ms\": null}}\n");
+    cr_assert_str_eq(
+        line,
+        "{\"name\": \"torchelastic.worker.status.START\", \"source\": \"WORKER\", \"timestamp\": 0, "
+        "\"metadata\": {\"run_id\": \"42\", \"global_rank\": 1, \"group_rank\": 0, \"worker_id\": \"31281\", "
+        "\"role\": \"default\", \"hostname\": \"node7\", \"state\": \"START\", \"total_run_time\": 0, "
+        "\"rdzv_backend\": \"c10d\", \"raw_error\": null, \"metadata\": \"{\\\"group_world_size\\\": 1, "
+        "\\\"entry_point\\\": \\\"python3\\\", \\\"local_rank\\\": [1], \\\"role_rank\\\": [1], "
+        "\\\"role_world_size\\\": [2], \\\"exit_code\\\": [null], \\\"worker_pid\\\": [null]}\", "
+        "\"agent_restarts\": 3, \"duration_ms\": null}}\n");
 }
 
 static const char *raw_error(void)

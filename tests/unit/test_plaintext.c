@@ -13,7 +13,8 @@ static const char *line(const char *text, size_t size)
 
 Test(plaintext, printable_text_passes)
 {
-    cr_assert_str_eq(line("a\tb \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", 256), "a\tb \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+    cr_assert_str_eq(line("a\tb \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", 256),
+                     "a\tb \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
     cr_assert_str_eq(line("", 8), "");
 }
 
@@ -21,7 +22,10 @@ Test(plaintext, control_characters_and_bad_bytes_are_spelled_out)
 {
     cr_assert_str_eq(line("\x1b[31mred\nx\r\x7f", 256), "\\x1b[31mred\\nx\\r\\x7f");
     cr_assert_str_eq(line("\xff\xc3", 256), "\\xff\\xc3");
-    cr_assert_str_eq(line("\xc2\x9b" "2J", 256), "\\xc2\\x9b2J"); /* C1's CSI */
+    cr_assert_str_eq(line("\xc2\x9b"
+                          "2J",
+                          256),
+                     "\\xc2\\x9b2J"); /* C1's CSI */
 }
 
 Test(plaintext, overlong_forms_surrogates_and_the_beyond_are_no_utf8)
