@@ -296,11 +296,6 @@ static void on_wake(struct kv_wait *w)
     s->space->on_woken(s);
 }
 
-bool session_is_paused(const struct session *s)
-{
-    return cc_buf_len(&s->out) >= SESSION_OUT_HIGH;
-}
-
 /* Runs the requests that are there in full, until a pause. How many bytes that were, or a negative code. */
 static ssize_t run(struct session *s, const uint8_t *p, size_t n, bool is_all, struct cc_err *err)
 {
@@ -309,7 +304,7 @@ static ssize_t run(struct session *s, const uint8_t *p, size_t n, bool is_all, s
     ssize_t         k;
     int             code;
 
-    while (done < n && !session_is_paused(s)) {
+    while (done < n && !s->is_paused) {
         k = wire_request(&s->in, p + done, n - done, is_all, &r, err);
         if (k == 0)
             break;
@@ -317,6 +312,7 @@ static ssize_t run(struct session *s, const uint8_t *p, size_t n, bool is_all, s
         if (code < 0)
             return code;
         done += (size_t) k;
+        s->is_paused = cc_buf_len(&s->out) >= SESSION_OUT_HIGH;
     }
     return (ssize_t) done;
 }
@@ -354,7 +350,7 @@ static ssize_t complete_rest(struct session *s, const uint8_t *p, size_t n, bool
     size_t taken = 0;
     int    code;
 
-    while (taken < n && cc_buf_len(&s->rest) > 0 && !session_is_paused(s)) {
+    while (taken < n && cc_buf_len(&s->rest) > 0 && !s->is_paused) {
         size_t want = s->in.need - cc_buf_len(&s->rest);
 
         if (want > n - taken)
@@ -389,6 +385,7 @@ int session_input(struct session *s, const uint8_t *p, size_t n, bool is_all, st
 
 int session_resume(struct session *s, struct cc_err *err)
 {
+    s->is_paused = false;
     return cc_buf_len(&s->rest) > 0 ? run_rest(s, true, err) : 0;
 }
 

@@ -31,8 +31,9 @@ struct session {
     struct kv_wait        wait;
     struct wire_in        in;
     struct cc_buf         out;
-    struct cc_buf         rest;      /* requests that wait for their end, or for `out` to be read */
-    bool                  is_broken; /* an answer found no room: to be closed */
+    struct cc_buf         rest; /* requests that wait for their end, or for `out` to be read */
+    bool is_paused; /* do not read from it before `out` is empty and session_resume() was called */
+    bool is_broken; /* an answer found no room: to be closed */
 };
 
 /* 0 and an empty key space in *ret; -ENOMEM. */
@@ -45,7 +46,6 @@ void session_init(struct session *s, struct session_space *space);
 /* 0, or a negative code and a sentence: close the connection. is_all: see wire_request(). */
 int  session_input(struct session *s, const uint8_t *p, size_t n, bool is_all, struct cc_err *err);
 int  session_resume(struct session *s, struct cc_err *err);
-bool session_is_paused(const struct session *s);
 void session_sent(struct session *s, size_t n); /* the first n bytes of `out` are gone */
 void session_end(struct session *s);            /* forgets its wait, gives everything back */
 

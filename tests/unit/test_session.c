@@ -371,8 +371,11 @@ Test(session, who_does_not_read_is_not_answered_without_limit, .init = setup, .f
     op(0, WIRE_SET, "k", value);
     for (unsigned i = 0; i < 100; i++)
         op(0, WIRE_GET, "k", "");
-    cr_assert(session_is_paused(&p.s[0]));
+    cr_assert(p.s[0].is_paused);
     cr_assert_leq(cc_buf_len(&p.s[0].out), SESSION_OUT_HIGH + n + 8);
+    got = cc_buf_len(&p.s[0].out) - 1;
+    session_sent(&p.s[0], got); /* that some of it was read does not make the server read on */
+    cr_assert(p.s[0].is_paused);
     while (cc_buf_len(&p.s[0].out) > 0) {
         got += cc_buf_len(&p.s[0].out);
         session_sent(&p.s[0], cc_buf_len(&p.s[0].out));

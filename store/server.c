@@ -1,0 +1,528 @@
+#include "store/server.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "store/base/cleanup.h"
+#include "store/base/macros.h"
+#include "store/core/session.h"
+#include "store/portowner.h"
+
+enum {
+    READ_SIZE = 64 << 10, /* what one client may make us do in one turn */
+    ACCEPTS_PER_TURN = 128,
+    LOG_WINDOW_MS = 10000,
+    LOG_MAX = 20, /* sentences in a window */
+};
+
+#define DEFAULT_MAX_MEMORY ((uint64_t) 1 << 30)
+
+struct client {
+    struct session       session;
+    struct store_server *server;
+    uv_poll_t            watch;
+    int                  fd;
+    int                  events; /* what `watch` looks for */
+    bool is_dirty, has_ended;    /* has_ended: sends nothing more, is closed once it has its answers */
+    TAILQ_ENTRY(client) all, dirty;
+};
+
+TAILQ_HEAD(client_list, client);
+
+struct store_server {
+    struct store_server_cfg cfg;
+    uv_loop_t              *loop;
+    struct session_space    space;
+    struct client_list      clients, dirty; /* dirty: has something to send, in the order in which it came */
+    int                     listen_fd, spare_fd;
+    uint16_t                port;
+    uv_poll_t               listen_watch;
+    uv_check_t after_poll; /* answers go out when all that has come was run: one send for each client */
+    uv_idle_t  more;       /* active: somebody has work left that no event will announce */
+    unsigned   n_open;     /* handles that libuv still knows */
+    bool       is_closing;
+    void (*on_closed)(void *ctx);
+    void    *on_closed_ctx;
+    uint64_t log_since;
+    unsigned n_logged, n_unlogged;
+    uint8_t  in[READ_SIZE];
+};
+
+union address {
+    struct sockaddr     any;
+    struct sockaddr_in  v4;
+    struct sockaddr_in6 v6;
+};
+
+/* ---- telling */
+
+static void say(struct store_server *s, const char *sentence)
+{
+    uint64_t now = uv_now(s->loop);
+    char     missed[96];
+
+    if (!s->cfg.log)
+        return;
+    if (now - s->log_since >= LOG_WINDOW_MS) {
+        if (s->n_unlogged > 0) {
+            (void) snprintf(missed, sizeof missed, "%u more connections were closed or refused",
+                            s->n_unlogged);
+            s->cfg.log(s->cfg.ctx, missed);
+        }
+        s->log_since = now;
+        s->n_logged = s->n_unlogged = 0;
+    }
+    if (s->n_logged < LOG_MAX) {
+        s->n_logged++;
+        s->cfg.log(s->cfg.ctx, sentence);
+    } else {
+        s->n_unlogged++;
+    }
+}
+
+static void write_address(const union address *a, char *buf, size_t size)
+{
+    char ip[INET6_ADDRSTRLEN] = "?";
+
+    if (a->any.sa_family == AF_INET6) {
+        (void) inet_ntop(AF_INET6, &a->v6.sin6_addr, ip, sizeof ip);
+        (void) snprintf(buf, size, "[%s]:%u", ip, ntohs(a->v6.sin6_port));
+    } else {
+        (void) inet_ntop(AF_INET, &a->v4.sin_addr, ip, sizeof ip);
+        (void) snprintf(buf, size, "%s:%u", ip, ntohs(a->v4.sin_port));
+    }
+}
+
+static void say_why(struct client *c, const struct cc_err *err)
+{
+    union address a = { 0 };
+    socklen_t     n = sizeof a;
+    char          peer[80], sentence[CC_ERR_MSG_MAX + 128];
+
+    (void) getpeername(c->fd, &a.any, &n);
+    write_address(&a, peer, sizeof peer);
+    (void) snprintf(sentence, sizeof sentence, "the connection from %s was closed: %s", peer, err->msg);
+    say(c->server, sentence);
+}
+
+/* ---- clients */
+
+static void on_handle_closed(struct store_server *s)
+{
+    void (*on_closed)(void *ctx) = s->on_closed;
+    void *ctx = s->on_closed_ctx;
+
+    assert(s->n_open > 0);
+    if (--s->n_open > 0 || !s->is_closing)
+        return;
+    session_space_free(&s->space);
+    free(s);
+    if (on_closed)
+        on_closed(ctx);
+}
+
+static void on_client_closed(uv_handle_t *h)
+{
+    struct client       *c = CC_CONTAINER_OF(h, struct client, watch);
+    struct store_server *s = c->server;
+
+    free(c);
+    on_handle_closed(s);
+}
+
+static void set_dirty(struct client *c)
+{
+    if (c->is_dirty)
+        return;
+    c->is_dirty = true;
+    TAILQ_INSERT_TAIL(&c->server->dirty, c, dirty);
+}
+
+static void set_clean(struct client *c)
+{
+    if (!c->is_dirty)
+        return;
+    c->is_dirty = false;
+    TAILQ_REMOVE(&c->server->dirty, c, dirty);
+}
+
+static void drop(struct client *c)
+{
+    set_clean(c);
+    TAILQ_REMOVE(&c->server->clients, c, all);
+    session_end(&c->session);
+    (void) uv_poll_stop(&c->watch);
+    uv_close((uv_handle_t *) &c->watch, on_client_closed);
+    (void) close(c->fd);
+}
+
+static void refuse(struct client *c, const struct cc_err *err)
+{
+    const struct cc_buf *out = &c->session.out;
+
+    say_why(c, err);
+    if (cc_buf_len(out) > 0) /* the answers to what came before, as far as they go */
+        (void) send(c->fd, cc_buf_data(out), cc_buf_len(out), MSG_DONTWAIT | MSG_NOSIGNAL);
+    drop(c);
+}
+
+static void on_ready(uv_poll_t *watch, int status, int events);
+
+static void watch_for(struct client *c, int events)
+{
+    if (events == c->events)
+        return;
+    c->events = events;
+    if (events == 0)
+        (void) uv_poll_stop(&c->watch);
+    else
+        (void) uv_poll_start(&c->watch, events, on_ready);
+}
+
+/* What one recv() brings is what a client can make us do in one turn; the rest waits in the kernel. */
+static void read_some(struct client *c)
+{
+    struct store_server *s = c->server;
+    struct cc_err        err = { 0 };
+    ssize_t              n = recv(c->fd, s->in, sizeof s->in, MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n < 0) {
+        drop(c); /* a reset: nothing to say about a client that is gone */
+        return;
+    }
+    if (n == 0) {
+        c->has_ended = true;
+        set_dirty(c);
+        return;
+    }
+    if (session_input(&c->session, s->in, (size_t) n, (size_t) n < sizeof s->in, &err) < 0) {
+        refuse(c, &err);
+        return;
+    }
+    if (cc_buf_len(&c->session.out) > 0)
+        set_dirty(c);
+}
+
+static void on_ready(uv_poll_t *watch, int status, int events)
+{
+    struct client *c = CC_CONTAINER_OF(watch, struct client, watch);
+
+    if (status < 0) {
+        drop(c);
+        return;
+    }
+    if (events & UV_WRITABLE)
+        set_dirty(c);
+    if (events & UV_READABLE)
+        read_some(c);
+}
+
+static void on_woken(struct session *session)
+{
+    set_dirty(CC_CONTAINER_OF(session, struct client, session));
+}
+
+/* ---- answering */
+
+/* Sends what there is. False: the client is gone. */
+static bool send_some(struct client *c)
+{
+    struct cc_buf *out = &c->session.out;
+    ssize_t        n;
+
+    if (cc_buf_len(out) == 0)
+        return true;
+    n = send(c->fd, cc_buf_data(out), cc_buf_len(out), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n >= 0)
+        session_sent(&c->session, (size_t) n);
+    else if (errno != EAGAIN && errno != EINTR) {
+        drop(c);
+        return false;
+    }
+    return true;
+}
+
+static void flush(struct client *c)
+{
+    struct cc_err err = { 0 };
+    bool          is_paused, is_empty;
+
+    if (c->session.is_broken) {
+        (void) cc_fail(&err, -ENOMEM, "no memory for the answer to its WAIT");
+        refuse(c, &err);
+        return;
+    }
+    if (!send_some(c))
+        return;
+    is_empty = cc_buf_len(&c->session.out) == 0;
+    if (is_empty && c->session.is_paused) {
+        if (session_resume(&c->session, &err) < 0) {
+            refuse(c, &err);
+            return;
+        }
+        if (cc_buf_len(&c->session.out) > 0) {
+            set_dirty(c); /* in the next turn: others come first */
+            return;
+        }
+    }
+    is_paused = c->session.is_paused;
+    if (is_empty && c->has_ended)
+        drop(c);
+    else
+        watch_for(c, (is_empty ? 0 : UV_WRITABLE) | (c->has_ended || is_paused ? 0 : UV_READABLE));
+}
+
+static void on_more(uv_idle_t *idle)
+{
+    (void) idle; /* its being active keeps the loop from sleeping */
+}
+
+static void on_after_poll(uv_check_t *check)
+{
+    struct store_server *s = CC_CONTAINER_OF(check, struct store_server, after_poll);
+    struct client       *last = TAILQ_LAST(&s->dirty, client_list), *c = NULL;
+
+    while (c != last) { /* who becomes dirty meanwhile has its turn later */
+        c = TAILQ_FIRST(&s->dirty);
+        set_clean(c);
+        flush(c);
+    }
+    if (TAILQ_EMPTY(&s->dirty))
+        (void) uv_idle_stop(&s->more);
+    else
+        (void) uv_idle_start(&s->more, on_more);
+}
+
+/* ---- accepting */
+
+static void add_client(struct store_server *s, int fd)
+{
+    struct client *c = calloc(1, sizeof *c);
+
+    if (!c || uv_poll_init(s->loop, &c->watch, fd) < 0) {
+        say(s, "a connection was refused: no memory");
+        free(c);
+        (void) close(fd);
+        return;
+    }
+    c->server = s;
+    c->fd = fd;
+    session_init(&c->session, &s->space);
+    TAILQ_INSERT_TAIL(&s->clients, c, all);
+    s->n_open++;
+    watch_for(c, UV_READABLE);
+}
+
+/* No descriptor is left: give one up for a moment, so that the client hears of it at once and tries again
+ * later. */
+static void turn_away(struct store_server *s)
+{
+    int fd;
+
+    (void) close(s->spare_fd);
+    fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0)
+        (void) close(fd);
+    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    say(s, "a connection was refused: the limit of open files is reached (ulimit -n)");
+}
+
+static void on_connection(uv_poll_t *watch, int status, int events)
+{
+    struct store_server *s = CC_CONTAINER_OF(watch, struct store_server, listen_watch);
+
+    (void) status, (void) events;
+    for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
+        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0)
+            add_client(s, fd);
+        else if (errno == EMFILE || errno == ENFILE)
+            turn_away(s);
+        else if (errno != ECONNABORTED && errno != EINTR)
+            return;
+    }
+}
+
+static int read_address(const struct store_server_cfg *cfg, union address *ret, socklen_t *ret_len,
+                        struct cc_err *err)
+{
+    const char *host = cfg->host ? cfg->host : "127.0.0.1";
+
+    *ret = (union address){ 0 };
+    if (inet_pton(AF_INET, host, &ret->v4.sin_addr) == 1) {
+        ret->v4.sin_family = AF_INET;
+        ret->v4.sin_port = htons(cfg->port);
+        *ret_len = sizeof ret->v4;
+        return 0;
+    }
+    if (inet_pton(AF_INET6, host, &ret->v6.sin6_addr) == 1) {
+        ret->v6.sin6_family = AF_INET6;
+        ret->v6.sin6_port = htons(cfg->port);
+        *ret_len = sizeof ret->v6;
+        return 0;
+    }
+    return cc_fail(err, -EINVAL,
+                   "cannot listen on '%s': it is not a numeric address such as 127.0.0.1 or ::1", host);
+}
+
+static int fail_to_listen(const union address *a, int code, struct cc_err *err)
+{
+    char at[80], who[128];
+
+    write_address(a, at, sizeof at);
+    if (code == EADDRINUSE) {
+        uint16_t port = ntohs(a->any.sa_family == AF_INET6 ? a->v6.sin6_port : a->v4.sin_port);
+
+        if (portowner_find(port, who, sizeof who) == 0)
+            return cc_fail(err, -code, "cannot listen on %s: %s has the port; choose another, or 0 for any",
+                           at, who);
+        return cc_fail(err, -code, "cannot listen on %s: the port is taken; choose another, or 0 for any",
+                       at);
+    }
+    return cc_fail(err, -code, "cannot listen on %s: %s", at, strerror(code));
+}
+
+/* What is set on the listening socket holds for the accepted ones. */
+static int listen_on(struct store_server *s, struct cc_err *err)
+{
+    union address  a;
+    socklen_t      n;
+    int            r = read_address(&s->cfg, &a, &n, err), one = 1, zero = 0;
+    CC_AUTO_FD int fd = -1;
+
+    if (r < 0)
+        return r;
+    fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return fail_to_listen(&a, errno, err);
+    (void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (a.any.sa_family == AF_INET6)
+        (void) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+    if (bind(fd, &a.any, n) < 0 || listen(fd, SOMAXCONN) < 0)
+        return fail_to_listen(&a, errno, err);
+    n = sizeof a;
+    if (getsockname(fd, &a.any, &n) < 0)
+        return fail_to_listen(&a, errno, err);
+    s->port = ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
+    s->listen_fd = cc_steal_fd(&fd);
+    return 0;
+}
+
+/* ---- the whole */
+
+static struct store_server *abandon(struct store_server *s)
+{
+    if (s->listen_fd >= 0)
+        (void) close(s->listen_fd);
+    if (s->spare_fd >= 0)
+        (void) close(s->spare_fd);
+    session_space_free(&s->space);
+    free(s);
+    return NULL;
+}
+
+int store_server_start(struct store_server **ret, uv_loop_t *loop, const struct store_server_cfg *cfg,
+                       struct cc_err *err)
+{
+    struct store_server *s = calloc(1, sizeof *s);
+    uint64_t             seed[2], max = cfg->max_memory > 0 ? cfg->max_memory : DEFAULT_MAX_MEMORY;
+    int                  r;
+
+    if (!s)
+        return cc_fail(err, -ENOMEM, "no memory for the store");
+    s->cfg = *cfg;
+    s->loop = loop;
+    s->listen_fd = s->spare_fd = -1;
+    TAILQ_INIT(&s->clients);
+    TAILQ_INIT(&s->dirty);
+    if (getrandom(seed, sizeof seed, 0) != sizeof seed ||
+        session_space_init(&s->space, seed, max, on_woken) < 0) {
+        (void) abandon(s);
+        return cc_fail(err, -ENOMEM, "no memory for the store");
+    }
+    r = listen_on(s, err);
+    s->cfg.host = NULL; /* the caller's, and not needed any more */
+    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (r == 0) {
+        r = uv_poll_init(loop, &s->listen_watch, s->listen_fd);
+        if (r < 0)
+            (void) cc_fail(err, r, "watch the store's socket: %s", uv_strerror(r));
+    }
+    if (r < 0) {
+        (void) abandon(s);
+        return r;
+    }
+    (void) uv_poll_start(&s->listen_watch, UV_READABLE, on_connection);
+    (void) uv_check_init(loop, &s->after_poll);
+    (void) uv_check_start(&s->after_poll, on_after_poll);
+    (void) uv_idle_init(loop, &s->more);
+    s->n_open = 3;
+    s->log_since = uv_now(loop);
+    *ret = s;
+    return 0;
+}
+
+uint16_t store_server_port(const struct store_server *s)
+{
+    return s->port;
+}
+
+static void drop_all(struct store_server *s)
+{
+    struct client *c;
+
+    while ((c = TAILQ_FIRST(&s->clients)) != NULL)
+        drop(c);
+}
+
+void store_server_new_round(struct store_server *s)
+{
+    drop_all(s);
+    session_space_clear(&s->space);
+}
+
+static void on_listen_closed(uv_handle_t *h)
+{
+    on_handle_closed(CC_CONTAINER_OF(h, struct store_server, listen_watch));
+}
+
+static void on_check_closed(uv_handle_t *h)
+{
+    on_handle_closed(CC_CONTAINER_OF(h, struct store_server, after_poll));
+}
+
+static void on_idle_closed(uv_handle_t *h)
+{
+    on_handle_closed(CC_CONTAINER_OF(h, struct store_server, more));
+}
+
+void store_server_close(struct store_server *s, void (*on_closed)(void *ctx), void *ctx)
+{
+    assert(!s->is_closing);
+    s->is_closing = true;
+    s->on_closed = on_closed;
+    s->on_closed_ctx = ctx;
+    drop_all(s);
+    (void) uv_poll_stop(&s->listen_watch);
+    uv_close((uv_handle_t *) &s->listen_watch, on_listen_closed);
+    uv_close((uv_handle_t *) &s->after_poll, on_check_closed);
+    uv_close((uv_handle_t *) &s->more, on_idle_closed);
+    (void) close(s->listen_fd);
+    (void) close(s->spare_fd);
+}

@@ -1,0 +1,36 @@
+/* server.h - PyTorch's TCPStore on a libuv loop, one key space for each round.
+ *
+ * Everything happens on the loop's thread and nothing blocks it: no name look-up ever, bounded work for each
+ * client in each turn of the loop, bounded memory.  To refuse a client is to close its connection, for the
+ * protocol has no error answer; `log` is told why.
+ */
+#ifndef STORE_SERVER_H
+#define STORE_SERVER_H
+
+#include <stdint.h>
+#include <uv.h>
+
+#include "store/base/err.h"
+
+struct store_server;
+
+struct store_server_cfg {
+    const char *host;                             /* numeric address to listen on; NULL: 127.0.0.1 */
+    uint16_t    port;                             /* 0: any */
+    uint64_t    max_memory;                       /* bytes of keys, values and unread answers; 0: 1 GiB */
+    void (*log)(void *ctx, const char *sentence); /* refused connections etc., rate-limited; may be NULL; must
+                                                     not call store_server_*() back */
+    void *ctx;
+};
+
+/* Listens when it returns 0, so run the loop soon.  -EINVAL: host is no numeric address; -EADDRINUSE names
+ * who has the port when /proc tells; another errno of the system call that err names. */
+int      store_server_start(struct store_server **ret, uv_loop_t *loop, const struct store_server_cfg *cfg,
+                            struct cc_err *err);
+uint16_t store_server_port(const struct store_server *s);
+/* An empty key space.  Connections accepted before are dropped; the listening socket stays. */
+void store_server_new_round(struct store_server *s);
+/* Frees s before it calls on_closed (which may be NULL), from a later turn of the loop. */
+void store_server_close(struct store_server *s, void (*on_closed)(void *ctx), void *ctx);
+
+#endif
