@@ -62,8 +62,10 @@ static void mend_escapes(char *s)
             s += 12;
             continue;
         }
-        if (v == 0 || is_high(v) || is_low(v))
-            memcpy(s + 2, "fffd", 4);
+        if (v == 0 || is_high(v) || is_low(v)) {
+            memset(s + 2, 'f', 3);
+            s[5] = 'd';
+        }
         s += 6;
     }
 }
@@ -229,8 +231,11 @@ struct cJSON *errfile_load(const char *path)
     CC_AUTO_FREE char *text = NULL;
     size_t             len;
     uint64_t           mtime_ms;
-    cJSON             *doc = slurp(path, &text, &len, &mtime_ms, NULL) > 0 ? parse(text) : NULL;
+    cJSON             *doc;
 
+    if (slurp(path, &text, &len, &mtime_ms, NULL) <= 0 || !text)
+        return NULL;
+    doc = parse(text);
     if (doc && !cJSON_HasObjectItem(doc, "message")) {
         cJSON_Delete(doc);
         return NULL;

@@ -101,8 +101,10 @@ void report_restarted(struct report *r)
 
     if (r->n_attempts == ATTEMPTS_MAX) {
         failure_free(r->attempt_first[0]);
-        memmove(&r->attempts[0], &r->attempts[1], (ATTEMPTS_MAX - 1) * sizeof r->attempts[0]);
-        memmove(&r->attempt_first[0], &r->attempt_first[1], (ATTEMPTS_MAX - 1) * sizeof r->attempt_first[0]);
+        for (size_t i = 1; i < ATTEMPTS_MAX; i++) {
+            r->attempts[i - 1] = r->attempts[i];
+            r->attempt_first[i - 1] = r->attempt_first[i];
+        }
         r->n_attempts--;
         r->n_attempts_omitted++;
     }

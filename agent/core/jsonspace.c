@@ -59,12 +59,14 @@ static void put_token(struct out *o, char before, char c, char next)
 static void put_all(struct out *o, const char *text)
 {
     bool is_in_string = false;
+    char before = '\0';
 
     for (const char *p = text; *p; p++) {
         if (is_in_string || *p == '"')
             put(o, *p);
         else
-            put_token(o, p > text ? p[-1] : '\0', *p, p[1]);
+            put_token(o, before, *p, p[1]);
+        before = *p;
         if (is_in_string && *p == '\\')
             put(o, *++p);
         else if (*p == '"')
