@@ -23,7 +23,7 @@ static void print_signal_sets(void)
         if (!value || strncmp(line, "Sig", 3) != 0)
             continue;
         value[-1] = '\0'; /* the colon */
-        if (strcmp(line, "SigBlk") == 0 || strcmp(line, "SigIgn") == 0 || strcmp(line, "SigCgt") == 0)
+        if (strcmp(line, "SigBlk") == 0 || strcmp(line, "SigIgn") == 0)
             printf("%s=%s", line, value + 1);
     }
     if (f)

@@ -105,7 +105,6 @@ Test(spawn, child_starts_clean_whatever_we_inherited)
     probe_with(&req, text, sizeof text);
     assert_line(text, "SigBlk=0000000000000000");
     assert_line(text, "SigIgn=0000000000000000");
-    assert_line(text, "SigCgt=0000000000000000");
     assert_line(text, "fds=0 1 2 ");
     assert_line(text, "pdeathsig=9");
     assert_line(text, "own_sid=1");
