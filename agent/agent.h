@@ -41,6 +41,8 @@ struct agent_cfg {
     bool                       is_virtual_local_rank;
     unsigned                   omp_threads; /* OMP_NUM_THREADS when unset; 0: leave it unset */
     int                        stdin_rank;  /* local rank that gets our stdin; -1 none, -2 all */
+    bool                       is_terminal_wanted; /* that worker gets the terminal too, if stdin is one */
+    bool                       is_cgroup;   /* --cgroup auto: use a cgroup of our own where one may be made */
 
     const char *run_id, *role;
     const char *bind_host;   /* numeric address that the store listens on */
@@ -49,7 +51,8 @@ struct agent_cfg {
     uint64_t    store_max_memory; /* bytes */
 
     unsigned    max_restarts;
-    uint64_t    shutdown_timeout; /* ms from SIGTERM to SIGKILL */
+    uint64_t    shutdown_timeout;   /* ms from SIGTERM to SIGKILL */
+    uint64_t    unkillable_timeout; /* ms from SIGKILL to giving up on a worker in D state */
     const int  *stop_signals;     /* signals that stop the job, 0-terminated */
     const char *signals_to_handle; /* the same as typed: exported to the workers */
 

@@ -1,0 +1,31 @@
+/* signals.h - the signals of the agent, read from the loop instead of in handlers.
+ *
+ * signals_block() first, before anything can fork or a signal can be lost; the spawned workers get an empty mask from
+ * spawn_process().  A signal that was ignored when ccrun started (nohup) stays ignored.  One per process.
+ */
+#ifndef AGENT_SIGNALS_H
+#define AGENT_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/signalfd.h>
+#include <uv.h>
+
+#include "store/base/err.h"
+
+typedef void signals_fn(void *ctx, const struct signalfd_siginfo *info);
+
+struct signals {
+    uv_poll_t   poll;
+    int         fd;
+    sigset_t    set; /* what is read */
+    signals_fn *on_signal;
+    void       *ctx;
+};
+
+/* `extra`: more signals to read, 0-terminated, or NULL. */
+int  signals_start(struct signals *s, uv_loop_t *loop, const int *extra, signals_fn *on_signal, void *ctx,
+                   struct cc_err *err);
+void signals_close(struct signals *s);
+
+#endif

@@ -1,0 +1,44 @@
+/* workers.h - the worker processes of this node: started, signalled, reaped.
+ *
+ * A table indexed by local rank, kept over all attempts.  It owns no handles: the agent learns of SIGCHLD and calls
+ * workers_reap(), which tells of each end through the callbacks.  A pid is signalled only until it is reaped here, so it
+ * cannot have been reused.
+ */
+#ifndef AGENT_WORKERS_H
+#define AGENT_WORKERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/spawn.h"
+#include "store/base/err.h"
+
+struct worker {
+    pid_t    pid;
+    uint64_t started_at; /* ms, monotonic */
+    uint64_t ended_at;   /* ms, CLOCK_REALTIME */
+    uint64_t ran_ms;
+    int      status;     /* as waitpid() gives it, once it is not alive */
+    bool     is_started, is_alive, is_stopped; /* stopped: by a job-control signal */
+    bool     is_terminal; /* has the terminal's foreground group */
+    bool     is_termed, is_killed; /* we sent it a stop signal, SIGKILL */
+    bool     is_failure;  /* its end is a failure, not the echo of one */
+};
+
+struct workers;
+
+struct workers_cbs {
+    void (*on_exit)(void *ctx, unsigned local_rank, struct worker *w);
+    void (*on_stopped)(void *ctx, unsigned local_rank, struct worker *w); /* ^Z at its terminal, or a debugger */
+};
+
+struct workers *workers_new(unsigned n, const struct workers_cbs *cbs, void *ctx); /* NULL: no memory */
+struct workers *workers_free(struct workers *ws);
+struct worker  *workers_get(struct workers *ws, unsigned local_rank);
+unsigned        workers_alive(const struct workers *ws);
+int             workers_start(struct workers *ws, unsigned local_rank, const struct spawn_req *req, struct cc_err *err);
+void            workers_signal(struct workers *ws, int signum); /* to the process group of each that is alive */
+bool            workers_reap(struct workers *ws); /* all that have ended; true: no child is left, orphans included */
+
+#endif
