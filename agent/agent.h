@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/core/workerenv.h"
 #include "agent/logs.h"
 #include "store/base/err.h"
 
@@ -45,6 +46,8 @@ struct agent_cfg {
     bool                       is_cgroup;   /* --cgroup auto: use a cgroup of our own where one may be made */
 
     const char *run_id, *role;
+    const char *backend;     /* name of the rendezvous, for the event lines */
+    const char *host;        /* our name for reports; never looked up */
     const char *bind_host;   /* numeric address that the store listens on */
     const char *master_addr; /* MASTER_ADDR as the workers see it */
     uint16_t    port;        /* 0: any free one */
@@ -61,6 +64,9 @@ struct agent_cfg {
     bool            is_events_console; /* --event-log-handler console */
     int             verbosity;    /* -1 quiet, 0, 1, 2 */
 };
+
+/* The variables of the workers' environment, for --print-env as for the real thing. */
+struct workerenv_job agent_env_of(const struct agent_cfg *cfg, uint16_t master_port, unsigned n_restarts);
 
 /* keeper_fd: end of file on it means that the keeper is gone and the tree must go too; -1: there is no keeper. */
 int agent_run(const struct agent_cfg *cfg, int keeper_fd);

@@ -74,6 +74,26 @@ int signals_start(struct signals *s, uv_loop_t *loop, const int *extra, signals_
     return 0;
 }
 
+static void interrupt(int signum)
+{
+    (void) signum;
+}
+
+void signals_let_through(struct signals *s)
+{
+    static const int  ends[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
+    struct sigaction  sa = { .sa_handler = interrupt }; /* no SA_RESTART: that is the point */
+    sigset_t          set;
+    size_t            i;
+
+    (void) uv_poll_stop(&s->poll);
+    (void) sigemptyset(&set);
+    for (i = 0; i < CC_COUNT(ends); i++)
+        if (sigismember(&s->set, ends[i]) == 1 && sigaction(ends[i], &sa, NULL) == 0)
+            (void) sigaddset(&set, ends[i]);
+    (void) sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static void on_closed(uv_handle_t *h)
 {
     struct signals *s = CC_CONTAINER_OF((uv_poll_t *) (void *) h, struct signals, poll);

@@ -26,6 +26,8 @@ struct signals {
 /* `extra`: more signals to read, 0-terminated, or NULL. */
 int  signals_start(struct signals *s, uv_loop_t *loop, const int *extra, signals_fn *on_signal, void *ctx,
                    struct cc_err *err);
+/* From here on a signal interrupts a blocking call instead of being read by the loop: for the last writes. */
+void signals_let_through(struct signals *s);
 void signals_close(struct signals *s);
 
 #endif

@@ -1,0 +1,636 @@
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/cgroup.h"
+#include "agent/core/group.h"
+#include "agent/core/macros.h"
+#include "agent/core/policy.h"
+#include "agent/core/workerenv.h"
+#include "agent/signals.h"
+#include "agent/tell.h"
+#include "agent/terminal.h"
+#include "agent/tree.h"
+#include "agent/workers.h"
+#include "store/base/cleanup.h"
+#include "store/base/clock.h"
+#include "store/base/macros.h"
+#include "store/base/signame.h"
+#include "store/server.h"
+
+/* How long after a SIGTSTP the workers may put themselves to sleep before we stop them: those in a session of their own
+ * have no shell, and the kernel discards a plain SIGTSTP there. */
+enum { TSTP_PATIENCE_MS = 100 };
+
+struct agent {
+    const struct agent_cfg *cfg;
+    int                  keeper_fd;
+    uv_loop_t            loop;
+    uv_timer_t           timer;
+    uv_poll_t            keeper_watch;
+    struct signals       signals;
+    struct terminal      terminal;
+    struct store_server *store;
+    struct logs         *logs;
+    struct tell          tell;
+    struct workers      *workers;
+    struct workerenv    *env;
+    struct cgroup       *cgroup; /* NULL: none may be made here */
+    struct group         group;
+    struct policy        policy;
+    unsigned  n_undrained;      /* workers whose streams are not read to the end */
+    bool      is_childless;     /* nothing of the job is left, as of the last reaping */
+    bool      has_ended, is_clean; /* the attempt is over and not dealt with yet */
+    bool      is_done;          /* everything is closing */
+    uint64_t  stop_self_at;     /* after SIGTSTP; UINT64_MAX: not under way */
+};
+
+static void settle(struct agent *a);
+
+__attribute__((format(printf, 3, 4))) static void say(const struct agent *a, int verbosity, const char *fmt, ...)
+{
+    char    line[1024];
+    va_list ap;
+    int     n;
+
+    if (a->cfg->verbosity < verbosity)
+        return;
+    va_start(ap, fmt);
+    n = vsnprintf(line, sizeof line - 1, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        return;
+    if ((size_t) n > sizeof line - 2)
+        n = (int) sizeof line - 2;
+    line[n] = '\0';
+    if (a->logs && !a->is_done)
+        logs_say(a->logs, line); /* in order with what the workers print */
+    else
+        (void) !write(STDERR_FILENO, line, (size_t) n); /* nobody is left to be told that stderr is gone */
+}
+
+/* ---- what the group asks for */
+
+static void op_signal(void *ctx, int signum)
+{
+    struct agent *a = ctx;
+
+    workers_signal(a->workers, signum == SIGPIPE ? SIGTERM : signum);
+}
+
+static void op_sweep(void *ctx, int signum)
+{
+    struct agent *a = ctx;
+
+    if (a->is_childless)
+        return;
+    if (signum == SIGKILL)
+        workers_signal(a->workers, SIGKILL);
+    if (signum != SIGKILL || !a->cgroup || cgroup_kill(a->cgroup, 0) < 0)
+        (void) tree_signal(signum);
+}
+
+static void op_ended(void *ctx, bool is_clean)
+{
+    struct agent *a = ctx;
+
+    a->has_ended = true;
+    a->is_clean = is_clean;
+}
+
+static const struct group_ops group_ops = { op_signal, op_sweep, op_ended };
+
+/* ---- one attempt */
+
+/* The descriptor that becomes a worker's stdin. */
+static int stdin_for(const struct agent *a, unsigned local_rank)
+{
+    bool is_wanted = a->cfg->stdin_rank == -2 || a->cfg->stdin_rank == (int) local_rank;
+
+    return is_wanted && !a->terminal.is_unusable ? STDIN_FILENO : a->terminal.null_fd;
+}
+
+static int expand(const struct agent *a, unsigned local_rank, char ***ret, struct cc_err *err)
+{
+    const struct agent_cfg *c = a->cfg;
+    const struct macros_values v = {
+        .local_rank = local_rank,
+        .rank = local_rank,
+        .world_size = c->nproc,
+        .local_world_size = c->nproc,
+        .group_world_size = 1,
+        .role_rank = local_rank,
+        .role_world_size = c->nproc,
+        .restart_count = a->policy.n_restarts,
+        .max_restarts = c->max_restarts,
+        .run_id = c->run_id,
+        .role = c->role,
+        .master_addr = c->master_addr,
+        .master_port = store_server_port(a->store),
+    };
+    size_t i, n;
+    char **argv;
+
+    for (n = 0; c->argv[n];)
+        n++;
+    argv = calloc(n + 1, sizeof *argv);
+    for (i = 0; argv && i < n; i++)
+        if (macros_expand(c->argv[i], &v, &argv[i]) < 0)
+            break;
+    if (!argv || i < n) {
+        for (i = 0; argv && argv[i]; i++)
+            free(argv[i]);
+        free(argv);
+        return cc_fail(err, -ENOMEM, "no memory for the arguments of local rank %u", local_rank);
+    }
+    *ret = argv;
+    return 0;
+}
+
+static int spawn_worker(struct agent *a, unsigned local_rank, struct spawn_req *req, struct cc_err *err)
+{
+    const struct agent_worker *own = a->cfg->workers ? &a->cfg->workers[local_rank] : NULL;
+    const struct workerenv_rank rank = {
+        .local_rank = local_rank,
+        .error_file = logs_error_file(a->logs, local_rank),
+        .visible_devices = own ? own->visible_devices : NULL,
+    };
+    char **expanded = NULL;
+    size_t i;
+    int    r = 0;
+
+    req->mask = own ? own->mask : NULL;
+    req->env = workerenv_for(a->env, &rank);
+    if (!req->env)
+        return cc_fail(err, -ENOMEM, "no memory for the environment of local rank %u", local_rank);
+    if (a->cfg->is_macros) {
+        r = expand(a, local_rank, &expanded, err);
+        req->argv = expanded;
+    }
+    if (r == 0)
+        r = workers_start(a->workers, local_rank, req, err);
+    for (i = 0; expanded && expanded[i]; i++)
+        free(expanded[i]);
+    free(expanded);
+    return r;
+}
+
+static int start_worker(struct agent *a, unsigned local_rank, struct cc_err *err)
+{
+    struct spawn_req req = {
+        .path = a->cfg->program,
+        .argv = a->cfg->argv,
+        .cgroup_fd = a->cgroup ? cgroup_fd(a->cgroup, 0) : -1,
+        .oom_score_adj = INT_MIN,
+        .is_foreground = a->terminal.is_ours && a->cfg->stdin_rank == (int) local_rank,
+    };
+    struct logs_stdio io;
+    int r = logs_open(a->logs, local_rank, a->policy.n_restarts, &io, err);
+
+    if (r < 0)
+        return r;
+    req.fd[0] = stdin_for(a, local_rank);
+    req.fd[1] = io.out;
+    req.fd[2] = io.err;
+    r = spawn_worker(a, local_rank, &req, err);
+    logs_started(a->logs, local_rank);
+    if (r < 0)
+        return cc_wrap(err, "start rank %u", local_rank);
+    if (req.is_foreground)
+        a->terminal.worker = workers_get(a->workers, local_rank)->pid;
+    a->n_undrained++;
+    return 0;
+}
+
+/* What a shell would say of an exec that failed. */
+static unsigned exec_code(int r)
+{
+    switch (r) {
+    case -ENOENT: case -ENOTDIR: return AGENT_EXIT_NOT_FOUND;
+    case -EACCES: case -ENOEXEC: case -EISDIR: case -E2BIG: case -ELOOP: return AGENT_EXIT_CANNOT_RUN;
+    default: return AGENT_EXIT_INTERNAL;
+    }
+}
+
+struct workerenv_job agent_env_of(const struct agent_cfg *c, uint16_t master_port, unsigned n_restarts)
+{
+    return (struct workerenv_job) {
+        .world_size = c->nproc,
+        .local_world_size = c->nproc,
+        .group_world_size = 1,
+        .role_world_size = c->nproc,
+        .role = c->role,
+        .run_id = c->run_id,
+        .master_addr = c->master_addr,
+        .master_port = master_port,
+        .restart_count = n_restarts,
+        .max_restarts = c->max_restarts,
+        .omp_threads = c->omp_threads,
+        .signals_to_handle = c->signals_to_handle,
+        .is_virtual_local_rank = c->is_virtual_local_rank,
+    };
+}
+
+static int make_env(struct agent *a, struct cc_err *err)
+{
+    const struct workerenv_job job = agent_env_of(a->cfg, store_server_port(a->store), a->policy.n_restarts);
+
+    a->env = workerenv_free(a->env);
+    return workerenv_new(&a->env, a->cfg->env, &job, err);
+}
+
+static void start_attempt(struct agent *a)
+{
+    struct cc_err err = { 0 };
+    unsigned i;
+    int      r = make_env(a, &err);
+
+    a->has_ended = a->is_childless = false;
+    tell_round(&a->tell);
+    group_event(&a->group, cc_monotonic_ms(), GROUP_START);
+    for (i = 0; r == 0 && i < a->cfg->nproc; i++)
+        r = start_worker(a, i, &err);
+    if (r == 0) {
+        tell_workers_run(&a->tell);
+        return;
+    }
+    say(a, -1, "ccrun: %s\n", err.msg);
+    tell_own_failure(err.msg);
+    policy_cannot_start(&a->policy, exec_code(r));
+    group_event(&a->group, cc_monotonic_ms(), GROUP_FAILED);
+}
+
+/* ---- the end of an attempt, and of the job */
+
+static void restart(struct agent *a)
+{
+    char why[400];
+
+    report_describe_first(a->tell.report, why, sizeof why);
+    say(a, 0, "ccrun: %s; restarting all %u workers, restart %u of %u\n", why, a->cfg->nproc,
+        a->policy.n_restarts + 1, a->cfg->max_restarts);
+    report_restarted(a->tell.report);
+    policy_restarted(&a->policy);
+    store_server_new_round(a->store);
+    start_attempt(a);
+}
+
+static void close_timer(struct agent *a)
+{
+    uv_close((uv_handle_t *) &a->timer, NULL);
+    if (a->keeper_fd >= 0)
+        uv_close((uv_handle_t *) &a->keeper_watch, NULL);
+}
+
+static void finish(struct agent *a)
+{
+    struct cc_err err = { 0 };
+
+    signals_let_through(&a->signals); /* a console that nobody reads must not hold us against a signal */
+    (void) logs_flush(a->logs);
+    a->is_done = true;
+    if (!a->is_clean)
+        say(a, -1, "ccrun: %u of %u workers outlived SIGKILL (D state); they are left behind\n",
+            workers_alive(a->workers), a->cfg->nproc);
+    if (tell_job_ended(&a->tell, policy_exit_status(&a->policy), &err) < 0)
+        say(a, -1, "ccrun: %s\n", err.msg);
+    close_timer(a);
+    signals_close(&a->signals);
+    logs_close(a->logs);
+    store_server_close(a->store, NULL, NULL);
+}
+
+static void end_attempt(struct agent *a)
+{
+    unsigned code;
+
+    a->has_ended = false;
+    tell_attempt_ended(&a->tell);
+    code = report_first_code(a->tell.report);
+    if (a->policy.has_failure && !a->policy.is_final && code > 0)
+        a->policy.failure_code = code; /* the first by its own clock, which need not be the first that we saw */
+    if (policy_ended(&a->policy, a->is_clean) == POLICY_RESTART)
+        restart(a);
+    else
+        finish(a);
+}
+
+/* ---- events */
+
+static void fail(struct agent *a, unsigned local_rank)
+{
+    workers_get(a->workers, local_rank)->is_failure = true;
+    group_event(&a->group, cc_monotonic_ms(), GROUP_FAILED);
+}
+
+static void on_exit_(void *ctx, unsigned local_rank, struct worker *w)
+{
+    struct agent *a = ctx;
+    uint64_t      now = cc_monotonic_ms();
+    enum policy_exit how = policy_worker_exit(&a->policy, now, w->status, group_is_stopping(&a->group),
+                                              w->is_terminal);
+
+    logs_exited(a->logs, local_rank);
+    if (w->status != 0)
+        tell_failed(&a->tell, local_rank);
+    if (how == POLICY_FAILURE) {
+        fail(a, local_rank);
+    } else if (how == POLICY_STOPPED) {
+        a->group.stop_signal = a->policy.stop_signal;
+        group_event(&a->group, now, GROUP_STOP);
+    }
+}
+
+/* ^Z at the worker's terminal stopped the worker only: pass it on, so that the shell gets its prompt back. */
+static void on_stopped(void *ctx, unsigned local_rank, struct worker *w)
+{
+    struct agent *a = ctx;
+
+    (void) local_rank;
+    if (w->is_terminal && a->stop_self_at == UINT64_MAX)
+        a->stop_self_at = cc_monotonic_ms();
+}
+
+static const struct workers_cbs workers_cbs = { on_exit_, on_stopped };
+
+/* Nobody said that the job is being stopped: the worker that died of SIGTERM is a failure after all. */
+static void end_hold(struct agent *a, uint64_t now)
+{
+    unsigned i;
+
+    if (policy_hold_over(&a->policy, now) != POLICY_FAILURE)
+        return;
+    for (i = 0; i < a->tell.n_failed; i++)
+        workers_get(a->workers, a->tell.failed[i])->is_failure = true;
+    group_event(&a->group, now, GROUP_FAILED);
+}
+
+static void stop(struct agent *a, int signum)
+{
+    char     name[CC_SIGNAME_MAX];
+    uint64_t now = cc_monotonic_ms();
+
+    switch (policy_signal(&a->policy, now, signum)) {
+    case POLICY_SIGNAL_NOTHING:
+        break;
+    case POLICY_SIGNAL_STOP:
+        say(a, 0, "ccrun: %s: stopping %u workers (%" PRIu64 " s until SIGKILL)\n", cc_signal_name(signum, name),
+            workers_alive(a->workers), a->cfg->shutdown_timeout / 1000);
+        a->group.stop_signal = signum;
+        group_event(&a->group, now, GROUP_STOP);
+        break;
+    case POLICY_SIGNAL_KILL:
+        say(a, 0, "ccrun: second SIGINT: killing %u workers\n", workers_alive(a->workers));
+        group_event(&a->group, now, GROUP_KILL);
+        break;
+    }
+}
+
+static bool is_stop(const struct agent *a, int signum)
+{
+    const int *s;
+
+    for (s = a->cfg->stop_signals; s && *s; s++)
+        if (*s == signum)
+            return true;
+    return signum == SIGTERM || signum == SIGINT || signum == SIGHUP || signum == SIGQUIT;
+}
+
+static void on_signal(void *ctx, const struct signalfd_siginfo *info)
+{
+    struct agent *a = ctx;
+    int           signum = (int) info->ssi_signo;
+
+    if (a->is_done)
+        return;
+    if (signum == SIGCHLD)
+        a->is_childless = workers_reap(a->workers);
+    else if (is_stop(a, signum))
+        stop(a, signum);
+    else
+        workers_signal(a->workers, signum);
+    if (signum == SIGTSTP && !is_stop(a, signum))
+        a->stop_self_at = cc_monotonic_ms() + TSTP_PATIENCE_MS;
+    if (signum == SIGCONT)
+        terminal_give(&a->terminal);
+    settle(a);
+}
+
+static void on_drained(void *ctx, unsigned local_rank)
+{
+    struct agent *a = ctx;
+
+    (void) local_rank;
+    a->n_undrained--;
+    settle(a);
+}
+
+static void on_console_lost(void *ctx)
+{
+    struct agent *a = ctx;
+
+    if (!logs_attempt_dir(a->logs)) /* nobody reads what they print, as in `ccrun ... | head` */
+        stop(a, SIGPIPE);
+    settle(a);
+}
+
+static void on_notice(void *ctx, const char *sentence)
+{
+    say(ctx, -1, "ccrun: %s\n", sentence);
+}
+
+static const struct logs_cbs logs_cbs = { on_drained, on_console_lost, on_notice };
+
+static void on_store_log(void *ctx, const char *sentence)
+{
+    say(ctx, 0, "ccrun: store: %s\n", sentence);
+}
+
+/* The keeper was killed: nobody would end the tree after us, so it ends now, all of it. */
+static void on_keeper_gone(uv_poll_t *p, int status, int events)
+{
+    struct agent *a = CC_CONTAINER_OF(p, struct agent, keeper_watch);
+
+    (void) status, (void) events;
+    (void) tree_kill_all(5000, NULL);
+    say(a, -1, "ccrun: the process that started this job is gone; all workers were ended\n");
+    (void) logs_free(a->logs); /* its files go, whatever is still open */
+    _exit(AGENT_EXIT_INTERNAL);
+}
+
+/* Stop with our workers, as the shell wants it, and go on with all deadlines moved by the time that passed. */
+static void stop_self(struct agent *a)
+{
+    uint64_t before = cc_monotonic_ms(), paused;
+
+    a->stop_self_at = UINT64_MAX;
+    workers_signal(a->workers, SIGSTOP);
+    (void) raise(SIGSTOP);
+    paused = cc_monotonic_ms() - before;
+    if (a->group.deadline != UINT64_MAX)
+        a->group.deadline += paused;
+    if (a->policy.hold_until != UINT64_MAX)
+        a->policy.hold_until += paused;
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void on_timer(uv_timer_t *t)
+{
+    struct agent *a = CC_CONTAINER_OF(t, struct agent, timer);
+    uint64_t      now = cc_monotonic_ms();
+
+    if (now >= a->stop_self_at)
+        stop_self(a);
+    end_hold(a, now);
+    if (now >= a->group.deadline) {
+        if (a->group.state == GROUP_STOPPING)
+            say(a, 0, "ccrun: %u of %u workers have not stopped after %" PRIu64 " s: SIGKILL\n",
+                workers_alive(a->workers), a->cfg->nproc, a->group.term_grace / 1000);
+        group_event(&a->group, now, GROUP_TIMEOUT);
+    }
+    settle(a);
+}
+
+static void rearm(struct agent *a)
+{
+    uint64_t now = cc_monotonic_ms();
+    uint64_t at = min_u64(a->group.deadline, min_u64(a->policy.hold_until, a->stop_self_at));
+
+    uv_update_time(&a->loop);
+    if (at == UINT64_MAX)
+        (void) uv_timer_stop(&a->timer);
+    else
+        (void) uv_timer_start(&a->timer, on_timer, at > now ? at - now : 0, 0);
+}
+
+/* Draw the conclusions from what has just happened. Every callback ends here. */
+static void settle(struct agent *a)
+{
+    struct group *g = &a->group;
+
+    if (a->is_done)
+        return;
+    if (workers_alive(a->workers) == 0 && !a->has_ended) {
+        bool is_held = a->policy.hold_until != UINT64_MAX;
+
+        a->is_childless = workers_reap(a->workers);
+        if ((g->state == GROUP_RUNNING && !is_held) || g->state == GROUP_STOPPING)
+            group_event(g, cc_monotonic_ms(), GROUP_GONE);
+        if ((g->state == GROUP_SWEEPING || g->state == GROUP_KILLING) && a->is_childless && a->n_undrained == 0)
+            group_event(g, cc_monotonic_ms(), GROUP_EMPTY);
+    }
+    if (g->state == GROUP_KILLING && !a->is_childless)
+        (void) tree_signal(SIGKILL); /* what was forked while we killed */
+    if (a->has_ended)
+        end_attempt(a);
+    if (!a->is_done)
+        rearm(a);
+}
+
+/* ---- set-up */
+
+static int watch_keeper(struct agent *a, struct cc_err *err)
+{
+    int r;
+
+    if (a->keeper_fd < 0)
+        return 0;
+    r = uv_poll_init(&a->loop, &a->keeper_watch, a->keeper_fd);
+    if (r == 0)
+        r = uv_poll_start(&a->keeper_watch, UV_READABLE | UV_DISCONNECT, on_keeper_gone);
+    return r < 0 ? cc_fail(err, r, "watch the keeper: %s", uv_strerror(r)) : 0;
+}
+
+static int make_tables(struct agent *a, struct cc_err *err)
+{
+    int r = tell_init(&a->tell, a->cfg, err);
+
+    a->workers = workers_new(a->cfg->nproc, &workers_cbs, a);
+    if (r == 0 && !a->workers)
+        r = cc_fail(err, -ENOMEM, "no memory for %u workers", a->cfg->nproc);
+    a->tell.workers = a->workers;
+    a->tell.policy = &a->policy;
+    return r;
+}
+
+static int set_up(struct agent *a, struct cc_err *err)
+{
+    const struct agent_cfg *c = a->cfg;
+    const struct store_server_cfg store = {
+        .host = c->bind_host,
+        .port = c->port,
+        .max_memory = c->store_max_memory,
+        .log = on_store_log,
+        .ctx = a,
+    };
+    int r = tree_adopt(err);
+
+    if (r == 0)
+        r = signals_start(&a->signals, &a->loop, c->stop_signals, on_signal, a, err);
+    if (r == 0)
+        r = make_tables(a, err);
+    if (r == 0 && c->is_cgroup)
+        a->cgroup = cgroup_new(NULL, 1);
+    if (r == 0)
+        r = terminal_take(&a->terminal, c->is_terminal_wanted, err);
+    if (r == 0)
+        r = logs_new(&a->logs, &a->loop, &c->logs, &logs_cbs, a, err);
+    a->tell.logs = a->logs;
+    if (r == 0)
+        r = store_server_start(&a->store, &a->loop, &store, err);
+    if (r == 0)
+        r = uv_timer_init(&a->loop, &a->timer);
+    if (r == 0)
+        r = watch_keeper(a, err);
+    return r;
+}
+
+static void tear_down(struct agent *a)
+{
+    a->logs = logs_free(a->logs);
+    tell_clear(&a->tell);
+    a->workers = workers_free(a->workers);
+    a->env = workerenv_free(a->env);
+    a->cgroup = cgroup_free(a->cgroup);
+    terminal_close(&a->terminal);
+}
+
+int agent_run(const struct agent_cfg *cfg, int keeper_fd)
+{
+    struct agent  a = { .cfg = cfg, .keeper_fd = keeper_fd, .stop_self_at = UINT64_MAX };
+    struct cc_err err = { 0 };
+    int           r = uv_loop_init(&a.loop);
+
+    if (r < 0)
+        return AGENT_EXIT_INTERNAL;
+    group_init(&a.group, &group_ops, &a);
+    a.group.term_grace = cfg->shutdown_timeout;
+    a.group.kill_grace = cfg->unkillable_timeout;
+    a.group.sweep_grace = cfg->logs.drain_ms;
+    policy_init(&a.policy, cfg->max_restarts);
+    r = set_up(&a, &err);
+    if (r < 0) {
+        say(&a, -1, "ccrun: error: %s\n", err.msg);
+        tell_own_failure(err.msg);
+        return r == -EADDRINUSE || r == -EADDRNOTAVAIL ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
+    }
+    start_attempt(&a);
+    settle(&a);
+    (void) uv_run(&a.loop, UV_RUN_DEFAULT);
+    tear_down(&a);
+    (void) uv_loop_close(&a.loop);
+    return (int) policy_exit_status(&a.policy);
+}
