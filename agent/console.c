@@ -18,10 +18,17 @@
 
 enum { TTY_CHUNK = 256 }; /* a terminal is writable when so much fits (WAKEUP_CHARS of the kernel) */
 
-void console_init(struct console *c, uv_loop_t *loop, int fd, bool is_keep_cr, const struct console_cbs *cbs, void *ctx)
+void console_init(struct console *c, uv_loop_t *loop, int fd, bool is_keep_cr, const struct console_cbs *cbs,
+                  void *ctx)
 {
-    *c = (struct console) {
-        .loop = loop, .fd = fd, .own_fd = -1, .epoll_fd = -1, .is_tty = isatty(fd) == 1, .cbs = cbs, .ctx = ctx,
+    *c = (struct console){
+        .loop = loop,
+        .fd = fd,
+        .own_fd = -1,
+        .epoll_fd = -1,
+        .is_tty = isatty(fd) == 1,
+        .cbs = cbs,
+        .ctx = ctx,
     };
     merge_init(&c->merge, &c->q, is_keep_cr ? MERGE_KEEP : c->is_tty ? MERGE_REDRAW : MERGE_THIN);
 }
@@ -63,7 +70,8 @@ static bool make_ready(struct console *c)
 {
     if (c->is_ready || c->is_lost)
         return c->is_ready;
-    c->memory = mmap(NULL, CONSOLE_CAP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    c->memory =
+        mmap(NULL, CONSOLE_CAP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (c->memory == MAP_FAILED) {
         c->memory = NULL;
         c->is_lost = true;
@@ -93,8 +101,7 @@ static ssize_t put(struct console *c, const char *bytes, size_t len)
     struct pollfd p = { .fd = c->fd, .events = POLLOUT };
 
     switch (c->mode) {
-    case CONSOLE_SOCKET:
-        return send(c->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    case CONSOLE_SOCKET: return send(c->fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
     case CONSOLE_POLLED:
         if (poll(&p, 1, 0) == 0) {
             errno = EAGAIN;
@@ -103,8 +110,7 @@ static ssize_t put(struct console *c, const char *bytes, size_t len)
         len = len < (c->is_tty ? TTY_CHUNK : PIPE_BUF) ? len : c->is_tty ? TTY_CHUNK : PIPE_BUF;
         break;
     case CONSOLE_DIRECT:
-    case CONSOLE_NONBLOCK:
-        break;
+    case CONSOLE_NONBLOCK: break;
     }
     return write(c->fd, bytes, len);
 }
@@ -156,7 +162,8 @@ static void on_writable(uv_poll_t *p, int status, int events)
     console_write(c);
 }
 
-/* uv_poll_init() would make the console itself non-blocking for everybody: watch it through an epoll of our own. */
+/* uv_poll_init() would make the console itself non-blocking for everybody: watch it through an epoll of our
+ * own. */
 static int watch(struct console *c)
 {
     struct epoll_event ev = { .events = EPOLLOUT };

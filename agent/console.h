@@ -1,11 +1,13 @@
-/* console.h - one console stream (stdout or stderr of ccrun): what many workers print, written without ever blocking.
+/* console.h - one console stream (stdout or stderr of ccrun): what many workers print, written without ever
+ * blocking.
  *
- * The descriptor is shared with whoever started us, so its O_NONBLOCK flag is not ours to set: a pipe or terminal is
- * opened once more through /proc/self/fd, a socket is written with MSG_DONTWAIT, a regular file never blocks for long,
- * and where opening is refused (another user's terminal) we ask poll() and write no more than then fits.
+ * The descriptor is shared with whoever started us, so its O_NONBLOCK flag is not ours to set: a pipe or
+ * terminal is opened once more through /proc/self/fd, a socket is written with MSG_DONTWAIT, a regular file
+ * never blocks for long, and where opening is refused (another user's terminal) we ask poll() and write no
+ * more than then fits.
  *
- * What cannot be written waits in a bounded queue; console_take() says how much more input may be read for it, and
- * on_room() when there is room again.  SIGPIPE must be ignored by the program.
+ * What cannot be written waits in a bounded queue; console_take() says how much more input may be read for
+ * it, and on_room() when there is room again.  SIGPIPE must be ignored by the program.
  */
 #ifndef AGENT_CONSOLE_H
 #define AGENT_CONSOLE_H
@@ -21,12 +23,13 @@
 
 enum {
     CONSOLE_HIGH = 1 << 20, /* nothing more is read while so much is queued */
-    CONSOLE_CAP  = (4 << 20) + MERGE_SLACK,
+    CONSOLE_CAP = (4 << 20) + MERGE_SLACK,
 };
 
 struct console_cbs {
-    void (*on_room)(void *ctx);               /* the queue was full and no longer is */
-    void (*on_lost)(void *ctx, int error);    /* nobody reads it any more (negative errno): what comes is thrown away */
+    void (*on_room)(void *ctx); /* the queue was full and no longer is */
+    void (*on_lost)(void *ctx,
+                    int   error); /* nobody reads it any more (negative errno): what comes is thrown away */
     void (*on_dropped)(void *ctx, int error); /* its disk is full: some bytes are lost; it is tried again */
 };
 
@@ -48,8 +51,10 @@ struct console {
 };
 
 /* Looks at the descriptor only; memory and descriptors are taken with the first byte. */
-void console_init(struct console *c, uv_loop_t *loop, int fd, bool is_keep_cr, const struct console_cbs *cbs, void *ctx);
-bool console_is_same(const struct console *c, int fd); /* the same pipe, terminal or socket: lines must share a queue */
+void console_init(struct console *c, uv_loop_t *loop, int fd, bool is_keep_cr, const struct console_cbs *cbs,
+                  void *ctx);
+bool console_is_same(const struct console *c,
+                     int fd); /* the same pipe, terminal or socket: lines must share a queue */
 
 /* How many bytes a source with such a prefix may add now: 0 while the queue is full. */
 size_t console_take(struct console *c, size_t prefix_len);

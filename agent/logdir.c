@@ -90,7 +90,7 @@ int logdir_open(struct logdir *d, const char *log_dir, const char *run_id, struc
     struct stat st;
     int         r;
 
-    *d = (struct logdir) { .run = NULL };
+    *d = (struct logdir){ .run = NULL };
     (void) snprintf(name, sizeof name, "%.*s_", RUN_ID_MAX, run_id);
     for (char *p = name; *p; p++)
         if (*p == '/')
@@ -99,7 +99,8 @@ int logdir_open(struct logdir *d, const char *log_dir, const char *run_id, struc
         CC_AUTO_FREE char *root = NULL;
 
         if (stat(log_dir, &st) == 0 && !S_ISDIR(st.st_mode))
-            return cc_fail(err, -ENOTDIR, "log directory '%s' is a file; name a directory, or one to be made", log_dir);
+            return cc_fail(err, -ENOTDIR, "log directory '%s' is a file; name a directory, or one to be made",
+                           log_dir);
         r = make_parents(log_dir);
         if (r < 0)
             return cc_fail(err, r, "cannot make the log directory '%s': %s", log_dir, strerror(-r));
@@ -142,7 +143,8 @@ char *logdir_worker(struct logdir *d, unsigned attempt, unsigned local_rank, str
     if (r == 0 && mkdir(path, 0777) < 0 && errno != EEXIST)
         r = -errno;
     if (r < 0) {
-        (void) cc_fail(err, r, "cannot make '%s/attempt_%u/%u' for logs: %s", d->run, attempt, local_rank, strerror(-r));
+        (void) cc_fail(err, r, "cannot make '%s/attempt_%u/%u' for logs: %s", d->run, attempt, local_rank,
+                       strerror(-r));
         return NULL;
     }
     return CC_STEAL(path);
@@ -176,5 +178,5 @@ void logdir_close(struct logdir *d)
     free(d->run);
     free(d->attempt);
     free(d->private_dir);
-    *d = (struct logdir) { .run = NULL };
+    *d = (struct logdir){ .run = NULL };
 }

@@ -21,11 +21,11 @@
 #include "store/base/macros.h"
 
 enum {
-    TAIL_BYTES    = 8 * 1024,
-    TAIL_LINES    = 20,
+    TAIL_BYTES = 8 * 1024,
+    TAIL_LINES = 20,
     WORKER_MEMORY = 2 * STREAM_MEMORY + TAIL_BYTES,
-    PIPE_BUDGET   = 16 << 20,
-    NOTICE_MAX    = 1024,
+    PIPE_BUDGET = 16 << 20,
+    NOTICE_MAX = 1024,
 };
 
 struct worker {
@@ -46,19 +46,20 @@ struct logs {
     void                  *ctx;
     uv_loop_t             *loop;
     struct stream_env      env;
-    struct console         console[2], *console_of[2]; /* one object where both descriptors are the same terminal or pipe */
-    struct logdir          dir;
-    bool                   has_files, is_lost_said, is_disk_said, is_dropped_said, is_closing;
-    unsigned               attempt;
-    struct sink            filter[2];
-    uint64_t               lost_bytes;
-    int                    null_fd;
-    char                  *memory; /* WORKER_MEMORY each */
-    uv_timer_t             timer;
-    uint64_t               timer_at;
-    uv_check_t             check;
-    unsigned               n_handles;
-    struct worker         *workers;
+    struct console         console[2],
+        *console_of[2]; /* one object where both descriptors are the same terminal or pipe */
+    struct logdir  dir;
+    bool           has_files, is_lost_said, is_disk_said, is_dropped_said, is_closing;
+    unsigned       attempt;
+    struct sink    filter[2];
+    uint64_t       lost_bytes;
+    int            null_fd;
+    char          *memory; /* WORKER_MEMORY each */
+    uv_timer_t     timer;
+    uint64_t       timer_at;
+    uv_check_t     check;
+    unsigned       n_handles;
+    struct worker *workers;
 };
 
 static void notice(struct logs *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -88,20 +89,23 @@ static bool is_teed(const struct logs *l, unsigned rank, unsigned i)
 
 static bool is_filed(const struct logs *l, unsigned rank, unsigned i)
 {
-    return l->has_files && (is_teed(l, rank, i) || (mask_of(l->cfg.redirects, rank) & ((unsigned) LOGS_OUT << i)));
+    return l->has_files &&
+           (is_teed(l, rank, i) || (mask_of(l->cfg.redirects, rank) & ((unsigned) LOGS_OUT << i)));
 }
 
 /* The table of contract 3.3; without files (/dev/null, or no directory) everything goes to the console. */
 static bool is_shown(const struct logs *l, unsigned rank, unsigned i)
 {
-    bool is_redirected = l->has_files && !is_teed(l, rank, i) && (mask_of(l->cfg.redirects, rank) & ((unsigned) LOGS_OUT << i));
+    bool is_redirected = l->has_files && !is_teed(l, rank, i) &&
+                         (mask_of(l->cfg.redirects, rank) & ((unsigned) LOGS_OUT << i));
     bool is_asked = !l->cfg.is_on_console || l->cfg.is_on_console[rank] ||
                     (l->cfg.log_dir && !strcmp(l->cfg.log_dir, "/dev/null"));
 
     return is_asked && !is_redirected;
 }
 
-/* One worker with a terminal of its own: debuggers, prompts and progress bars work as if we were not there. */
+/* One worker with a terminal of its own: debuggers, prompts and progress bars work as if we were not there.
+ */
 static bool is_inherited(const struct logs *l, unsigned rank, unsigned i)
 {
     return l->cfg.nproc == 1 && !l->cfg.is_label && !is_filed(l, rank, i) && !is_teed(l, rank, i) &&
@@ -151,8 +155,8 @@ static void drained(struct worker *w)
     w->is_exited = w->is_drained_due = false;
     if (l->lost_bytes > 0 && !l->is_dropped_said) {
         l->is_dropped_said = true;
-        notice(l, "%" PRIu64 " bytes of the log files of '%s' were lost, because they could not be written", l->lost_bytes,
-               l->dir.run);
+        notice(l, "%" PRIu64 " bytes of the log files of '%s' were lost, because they could not be written",
+               l->lost_bytes, l->dir.run);
     }
     l->cbs->on_drained(l->ctx, w->rank);
 }
@@ -182,7 +186,9 @@ static void on_disk_error(void *ctx, const struct stream *s)
     if (l->is_disk_said)
         return;
     l->is_disk_said = true;
-    notice(l, "cannot write the log file '%s': %s; the job goes on, and its output is missing there until there is room",
+    notice(l,
+           "cannot write the log file '%s': %s; the job goes on, and its output is missing there until there "
+           "is room",
            s->sink.path, strerror(-s->sink.error));
 }
 
@@ -224,11 +230,14 @@ static void on_dropped(void *ctx, int error)
     struct logs *l = ctx;
 
     if (!l->is_dropped_said)
-        notice(l, "cannot write the output of the job: %s; what does not fit is lost, and the job goes on", strerror(-error));
+        notice(l, "cannot write the output of the job: %s; what does not fit is lost, and the job goes on",
+               strerror(-error));
     l->is_dropped_said = true;
 }
 
-static const struct console_cbs console_cbs = { .on_room = on_room, .on_lost = on_lost, .on_dropped = on_dropped };
+static const struct console_cbs console_cbs = { .on_room = on_room,
+                                                .on_lost = on_lost,
+                                                .on_dropped = on_dropped };
 
 /* Once per turn of the loop: what all workers have written goes out together. */
 static void on_check(uv_check_t *c)
@@ -281,8 +290,8 @@ static void init_consoles(struct logs *l)
         l->console_of[1] = &l->console[0];
 }
 
-int logs_new(struct logs **ret, uv_loop_t *loop, const struct logs_cfg *cfg, const struct logs_cbs *cbs, void *ctx,
-             struct cc_err *err)
+int logs_new(struct logs **ret, uv_loop_t *loop, const struct logs_cfg *cfg, const struct logs_cbs *cbs,
+             void *ctx, struct cc_err *err)
 {
     struct logs *l = calloc(1, sizeof *l);
     int          r;
@@ -303,8 +312,12 @@ int logs_new(struct logs **ret, uv_loop_t *loop, const struct logs_cfg *cfg, con
         (void) logs_free(l);
         return r;
     }
-    l->env = (struct stream_env) {
-        .loop = loop, .pipe_budget = PIPE_BUDGET, .wake = wake, .on_disk_error = on_disk_error, .on_end = on_stream_end,
+    l->env = (struct stream_env){
+        .loop = loop,
+        .pipe_budget = PIPE_BUDGET,
+        .wake = wake,
+        .on_disk_error = on_disk_error,
+        .on_end = on_stream_end,
         .ctx = l,
     };
     for (unsigned i = 0; i < cfg->nproc; i++) {
@@ -345,7 +358,9 @@ static char *make_prefix(const struct logs *l, unsigned rank, unsigned i)
 {
     char               buf[PREFIX_MAX] = "";
     struct prefix_vars vars = {
-        .role_name = l->cfg.role, .rank = l->cfg.base_rank + rank, .local_rank = rank,
+        .role_name = l->cfg.role,
+        .rank = l->cfg.base_rank + rank,
+        .local_rank = rank,
     };
 
     if (is_teed(l, rank, i) && l->has_files)
@@ -417,9 +432,9 @@ static int open_null(struct logs *l, struct cc_err *err)
 
 static int open_pipe(struct worker *w, unsigned i, struct cc_err *err)
 {
-    struct logs      *l = w->l;
-    struct stream    *s = &w->stream[i];
-    bool              is_shown_here = is_shown(l, w->rank, i), is_filtered = is_teed(l, w->rank, i) && l->filter[i].path;
+    struct logs   *l = w->l;
+    struct stream *s = &w->stream[i];
+    bool is_shown_here = is_shown(l, w->rank, i), is_filtered = is_teed(l, w->rank, i) && l->filter[i].path;
     struct stream_cfg cfg = {
         .console = is_shown_here ? l->console_of[i] : NULL,
         .memory = worker_memory(w) + i * STREAM_MEMORY,
@@ -473,7 +488,8 @@ static void reset_worker(struct worker *w)
     tail_init(&w->tail, worker_memory(w) + 2 * STREAM_MEMORY, TAIL_BYTES);
 }
 
-int logs_open(struct logs *l, unsigned local_rank, unsigned attempt, struct logs_stdio *ret, struct cc_err *err)
+int logs_open(struct logs *l, unsigned local_rank, unsigned attempt, struct logs_stdio *ret,
+              struct cc_err *err)
 {
     struct worker    *w = &l->workers[local_rank];
     struct logs_stdio io = { -1, -1 };

@@ -1,12 +1,13 @@
 /* logs.h - what the workers print: pipes, whole lines on the console, labels, files, rotation.
  *
- * One struct logs for the life of the agent, over all attempts.  For each start of a worker the agent asks for the
- * child's descriptors (logs_open), spawns, and reports with logs_started; when the worker has exited it calls
- * logs_exited, and gets on_drained once that worker's streams are read to their end (or `drain_ms` after the exit,
- * when a process that outlived the worker still holds the pipe).  Not thread-safe; runs on the agent's loop.
+ * One struct logs for the life of the agent, over all attempts.  For each start of a worker the agent asks
+ * for the child's descriptors (logs_open), spawns, and reports with logs_started; when the worker has exited
+ * it calls logs_exited, and gets on_drained once that worker's streams are read to their end (or `drain_ms`
+ * after the exit, when a process that outlived the worker still holds the pipe).  Not thread-safe; runs on
+ * the agent's loop.
  *
- * The program must ignore SIGPIPE, and SIGXFSZ where a file size limit may be set.  Two descriptors a worker are open
- * (four with log files), beside those of the process itself.
+ * The program must ignore SIGPIPE, and SIGXFSZ where a file size limit may be set.  Two descriptors a worker
+ * are open (four with log files), beside those of the process itself.
  */
 #ifndef AGENT_LOGS_H
 #define AGENT_LOGS_H
@@ -24,30 +25,30 @@ enum { LOGS_OUT = 1, LOGS_ERR = 2 }; /* bits of a mask; torchrun's 0, 1, 2, 3 */
 enum logs_cr { LOGS_CR_AUTO, LOGS_CR_KEEP }; /* --cr: redraw or thin out progress bars, or pass every \r on */
 
 struct logs_cfg {
-    unsigned       nproc;
-    const uint8_t *redirects, *tee; /* nproc masks each (contract 3.3), or NULL: all 0 */
-    const bool    *is_on_console;   /* --local-ranks-filter: nproc flags, or NULL: all */
-    const char    *log_dir;         /* --log-dir as typed, NULL: none asked for; /dev/null: no files at all */
-    const char    *run_id, *role;
-    const char    *host;            /* shown in labels; NULL on one node */
-    unsigned       base_rank;       /* global rank of local rank 0 */
-    bool           is_label;        /* --label */
-    const char    *prefix_template; /* TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, or NULL */
+    unsigned           nproc;
+    const uint8_t     *redirects, *tee; /* nproc masks each (contract 3.3), or NULL: all 0 */
+    const bool        *is_on_console;   /* --local-ranks-filter: nproc flags, or NULL: all */
+    const char        *log_dir; /* --log-dir as typed, NULL: none asked for; /dev/null: no files at all */
+    const char        *run_id, *role;
+    const char        *host;                     /* shown in labels; NULL on one node */
+    unsigned           base_rank;                /* global rank of local rank 0 */
+    bool               is_label;                 /* --label */
+    const char        *prefix_template;          /* TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, or NULL */
     const char *const *dup_out, *const *dup_err; /* --duplicate-*-filters: NULL-terminated needles, or NULL */
-    enum logs_cr   cr;
-    uint64_t       max_size;        /* --log-max-size in bytes, 0: no rotation */
-    unsigned       keep;            /* --log-keep: rotated files kept beside the current one */
-    bool           is_strict;       /* a log file that cannot be opened refuses the start; else said once, and on */
-    uint64_t       drain_ms;        /* how long a pipe is still read after its worker has gone; 2000 */
-    int            console_fd[3];   /* [1], [2]: where the console streams go; usually 1 and 2 */
+    enum logs_cr cr;
+    uint64_t     max_size;  /* --log-max-size in bytes, 0: no rotation */
+    unsigned     keep;      /* --log-keep: rotated files kept beside the current one */
+    bool         is_strict; /* a log file that cannot be opened refuses the start; else said once, and on */
+    uint64_t     drain_ms;  /* how long a pipe is still read after its worker has gone; 2000 */
+    int          console_fd[3]; /* [1], [2]: where the console streams go; usually 1 and 2 */
 };
 
 struct logs;
 
 struct logs_cbs {
-    void (*on_drained)(void *ctx, unsigned local_rank);   /* once per logs_exited(), never from inside it */
-    void (*on_console_lost)(void *ctx);                   /* EPIPE on the console; output goes on to files only */
-    void (*on_notice)(void *ctx, const char *sentence);   /* disk full, lines dropped ...: said once each */
+    void (*on_drained)(void *ctx, unsigned local_rank); /* once per logs_exited(), never from inside it */
+    void (*on_console_lost)(void *ctx); /* EPIPE on the console; output goes on to files only */
+    void (*on_notice)(void *ctx, const char *sentence); /* disk full, lines dropped ...: said once each */
 };
 
 /* The child's ends.  A worker that inherits the console gets the console's own descriptors. */
@@ -55,22 +56,27 @@ struct logs_stdio {
     int out, err;
 };
 
-int logs_new(struct logs **ret, uv_loop_t *loop, const struct logs_cfg *cfg, const struct logs_cbs *cbs, void *ctx,
-             struct cc_err *err);
+int logs_new(struct logs **ret, uv_loop_t *loop, const struct logs_cfg *cfg, const struct logs_cbs *cbs,
+             void *ctx, struct cc_err *err);
 /* Makes attempt_<n>/<local_rank>/ and the pipes.  The descriptors stay owned by logs until logs_started(). */
-int  logs_open(struct logs *l, unsigned local_rank, unsigned attempt, struct logs_stdio *ret, struct cc_err *err);
-void logs_started(struct logs *l, unsigned local_rank); /* spawned, or the spawn failed: the child's ends are closed here */
+int  logs_open(struct logs *l, unsigned local_rank, unsigned attempt, struct logs_stdio *ret,
+               struct cc_err *err);
+void logs_started(struct logs *l,
+                  unsigned local_rank); /* spawned, or the spawn failed: the child's ends are closed here */
 void logs_exited(struct logs *l, unsigned local_rank);
-/* Last bytes of that worker's stderr in this attempt, whole lines, NUL-terminated; valid until its next logs_open(). */
+/* Last bytes of that worker's stderr in this attempt, whole lines, NUL-terminated; valid until its next
+ * logs_open(). */
 const char *logs_stderr_tail(struct logs *l, unsigned local_rank);
 const char *logs_attempt_dir(const struct logs *l); /* NULL when there are no files */
-/* A path for TORCHELASTIC_ERROR_FILE of that worker: in the attempt's directory when there is one, else in a private
- * directory that logs_free() removes.  Empty: nowhere (--log-dir /dev/null, or nothing can be written).  After logs_open(). */
+/* A path for TORCHELASTIC_ERROR_FILE of that worker: in the attempt's directory when there is one, else in a
+ * private directory that logs_free() removes.  Empty: nowhere (--log-dir /dev/null, or nothing can be
+ * written).  After logs_open(). */
 const char *logs_error_file(struct logs *l, unsigned local_rank);
-/* A sentence of our own on the console's stderr, as whole lines between those of the workers; dropped while it is stuck. */
+/* A sentence of our own on the console's stderr, as whole lines between those of the workers; dropped while
+ * it is stuck. */
 void logs_say(struct logs *l, const char *text);
-/* Writes out what is queued, blocking, for the very end: 0; -EPIPE: nobody reads; -EINTR: a signal came first, some is
- * still queued and the caller may call again. */
+/* Writes out what is queued, blocking, for the very end: 0; -EPIPE: nobody reads; -EINTR: a signal came
+ * first, some is still queued and the caller may call again. */
 int  logs_flush(struct logs *l);
 void logs_close(struct logs *l); /* close every handle; the loop must run once more before logs_free() */
 struct logs *logs_free(struct logs *l);

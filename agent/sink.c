@@ -24,7 +24,9 @@ int sink_open(struct sink *s, const char *path, uint64_t max_size, unsigned keep
     CC_AUTO_FD int fd = open_file(path, 0);
     off_t          size;
 
-    *s = (struct sink) { .fd = -1, .max_size = max_size, .rotate_at = max_size ? max_size : UINT64_MAX, .keep = keep };
+    *s = (struct sink){
+        .fd = -1, .max_size = max_size, .rotate_at = max_size ? max_size : UINT64_MAX, .keep = keep
+    };
     if (fd < 0)
         return cc_fail(err, -errno, "cannot write the log file '%s': %s", path, strerror(errno));
     size = lseek(fd, 0, SEEK_END); /* not O_APPEND: splice() refuses that */
@@ -70,7 +72,8 @@ static int recover(struct sink *s, uint64_t now)
     if (now < s->retry_at)
         return s->error;
     if (s->lost > 0) {
-        n = snprintf(note, sizeof note, "\n[ccrun: %" PRIu64 " bytes are missing here: %s]\n", s->lost, strerror(-s->error));
+        n = snprintf(note, sizeof note, "\n[ccrun: %" PRIu64 " bytes are missing here: %s]\n", s->lost,
+                     strerror(-s->error));
         r = write_all(s->fd, note, (size_t) n, &s->size);
         if (r < 0)
             return remember(s, r, now);
@@ -146,7 +149,8 @@ size_t sink_read_back(const struct sink *s, char *buf, size_t len)
     return done;
 }
 
-/* How much of the end of the file belongs to a line that is not finished; 0 when no line ends in the last 64 KB. */
+/* How much of the end of the file belongs to a line that is not finished; 0 when no line ends in the last 64
+ * KB. */
 static size_t unfinished(const struct sink *s, char *buf)
 {
     size_t      len = s->size < SINK_LINE_MAX ? (size_t) s->size : SINK_LINE_MAX;
@@ -173,7 +177,8 @@ static void shift_names(const struct sink *s)
         (void) unlink(s->path);
 }
 
-/* The unfinished line is in the new file before it leaves the old one: a kill in between doubles it, never loses it. */
+/* The unfinished line is in the new file before it leaves the old one: a kill in between doubles it, never
+ * loses it. */
 bool sink_rotate(struct sink *s)
 {
     CC_AUTO_FREE char *line = NULL;
@@ -191,7 +196,8 @@ bool sink_rotate(struct sink *s)
     shift_names(s);
     fd = open_file(s->path, O_EXCL);
     if (fd < 0 || write_all(fd, line, n, &size) < 0) {
-        s->rotate_at = s->size + s->max_size; /* no room for a new one: the old one, renamed, goes on growing */
+        s->rotate_at =
+            s->size + s->max_size; /* no room for a new one: the old one, renamed, goes on growing */
         return false;
     }
     if (n > 0)
@@ -231,5 +237,5 @@ void sink_close(struct sink *s)
     if (s->path && s->fd >= 0)
         (void) close(s->fd);
     free(s->path);
-    *s = (struct sink) { .fd = -1 };
+    *s = (struct sink){ .fd = -1 };
 }

@@ -35,8 +35,8 @@ static void filter_line(struct stream *s, const char *line, size_t len)
 
     if (!has_needle(s->needles, line, len))
         return;
-    if (sink_write(s->filter, s->src.prefix, s->src.prefix_len, now) == 0 && sink_write(s->filter, line, len, now) == 0 &&
-        !is_whole)
+    if (sink_write(s->filter, s->src.prefix, s->src.prefix_len, now) == 0 &&
+        sink_write(s->filter, line, len, now) == 0 && !is_whole)
         (void) sink_write(s->filter, "\n", 1, now);
 }
 
@@ -128,8 +128,8 @@ static ssize_t read_by_memory(struct stream *s, size_t max)
     return n;
 }
 
-/* A worker that fills its pipe gets a larger one: fewer switches between it and us.  The total is bounded because the
- * kernel gives a user beyond pipe-user-pages-soft pipes of two pages. */
+/* A worker that fills its pipe gets a larger one: fewer switches between it and us.  The total is bounded
+ * because the kernel gives a user beyond pipe-user-pages-soft pipes of two pages. */
 static void maybe_grow(struct stream *s, size_t n)
 {
     if (s->is_grown || n < STREAM_PIPE_BYTES || s->env->pipe_budget < PIPE_LARGE)
@@ -239,7 +239,8 @@ int stream_open(struct stream *s, struct stream_env *env, const struct stream_cf
 
     if (pipe2(fds, O_CLOEXEC) < 0)
         return cc_fail(err, -errno, "cannot make a pipe for a worker's output: %s", strerror(errno));
-    r = uv_poll_init(env->loop, &s->poll, fds[0]); /* also makes our end non-blocking; the worker's stays blocking */
+    r = uv_poll_init(env->loop, &s->poll,
+                     fds[0]); /* also makes our end non-blocking; the worker's stays blocking */
     if (r < 0) {
         (void) close(fds[0]);
         (void) close(fds[1]);

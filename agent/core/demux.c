@@ -6,7 +6,7 @@
 void demux_init(struct demux *d, char *buf, size_t cap, bool is_eager, demux_unit_fn *on_unit, void *ctx)
 {
     assert(cap >= 2);
-    *d = (struct demux) { .on_unit = on_unit, .ctx = ctx, .buf = buf, .cap = cap, .is_eager = is_eager };
+    *d = (struct demux){ .on_unit = on_unit, .ctx = ctx, .buf = buf, .cap = cap, .is_eager = is_eager };
 }
 
 static void emit(struct demux *d, enum demux_kind kind, const char *bytes, size_t len)

@@ -1,9 +1,10 @@
 /* demux.h - cut the byte stream of one worker into what may stand together on a console. Pure.
  *
- * The bytes come out in order, unchanged, in units: spans of whole lines (as many as one call of demux_feed() completes,
- * so that the owner can pass them on in one piece), states of a progress bar (text that ends in `\r`), pieces of lines
- * that are longer than the buffer, and a last line without newline.  `\r\n` is an end of line, not a state; a `\r` at
- * the end of the input is held until the next byte tells, unless is_eager is set.
+ * The bytes come out in order, unchanged, in units: spans of whole lines (as many as one call of demux_feed()
+ * completes, so that the owner can pass them on in one piece), states of a progress bar (text that ends in
+ * `\r`), pieces of lines that are longer than the buffer, and a last line without newline.  `\r\n` is an end
+ * of line, not a state; a `\r` at the end of the input is held until the next byte tells, unless is_eager is
+ * set.
  */
 #ifndef AGENT_CORE_DEMUX_H
 #define AGENT_CORE_DEMUX_H

@@ -5,7 +5,7 @@
 
 void logq_init(struct logq *q, char *buf, size_t cap)
 {
-    *q = (struct logq) { .buf = buf, .cap = cap };
+    *q = (struct logq){ .buf = buf, .cap = cap };
 }
 
 size_t logq_used(const struct logq *q)

@@ -6,13 +6,16 @@ enum { COLUMNS_UNKNOWN = 80 };
 
 void merge_init(struct merge *m, struct logq *q, enum merge_cr cr)
 {
-    *m = (struct merge) { .q = q, .cr = cr };
+    *m = (struct merge){ .q = q, .cr = cr };
 }
 
 void merge_src_init(struct merge_src *s, const char *prefix, size_t prefix_len, char *state)
 {
-    *s = (struct merge_src) {
-        .prefix = prefix, .prefix_len = prefix_len, .state = state, .state_due = UINT64_MAX,
+    *s = (struct merge_src){
+        .prefix = prefix,
+        .prefix_len = prefix_len,
+        .state = state,
+        .state_due = UINT64_MAX,
     };
 }
 
@@ -186,7 +189,7 @@ static void put_state(struct merge *m, struct merge_src *s, const char *bytes, s
         m->is_open_at_cr = true;
         return;
     }
-    len--; /* the \r */
+    len--;              /* the \r */
     if (m->open == s) { /* it ends a line of which a piece is out already */
         put_text(m, s, bytes, len);
         logq_put(m->q, "\n", 1);
@@ -200,15 +203,12 @@ static void put_state(struct merge *m, struct merge_src *s, const char *bytes, s
     s->is_bar = true;
 }
 
-void merge_unit(struct merge *m, struct merge_src *s, enum demux_kind kind, const char *bytes, size_t len, uint64_t now)
+void merge_unit(struct merge *m, struct merge_src *s, enum demux_kind kind, const char *bytes, size_t len,
+                uint64_t now)
 {
     switch (kind) {
-    case DEMUX_LINES:
-        put_lines(m, s, bytes, len);
-        break;
-    case DEMUX_STATE:
-        put_state(m, s, bytes, len, now);
-        break;
+    case DEMUX_LINES: put_lines(m, s, bytes, len); break;
+    case DEMUX_STATE: put_state(m, s, bytes, len, now); break;
     case DEMUX_PIECE:
         put_text(m, s, bytes, len);
         m->open = s;
@@ -251,7 +251,8 @@ void merge_end(struct merge *m, struct merge_src *s)
 
 void merge_draw(struct merge *m)
 {
-    size_t columns = (m->columns ? m->columns : COLUMNS_UNKNOWN) - 1, old = m->live_width, used, width, text_width, n;
+    size_t columns = (m->columns ? m->columns : COLUMNS_UNKNOWN) - 1, old = m->live_width, used, width,
+           text_width, n;
 
     if (!m->is_live_stale || m->open)
         return;

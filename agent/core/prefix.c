@@ -96,7 +96,8 @@ size_t prefix_tee(char buf[PREFIX_MAX], const char *template, const struct prefi
 
 size_t prefix_label(char buf[PREFIX_MAX], const char *host, unsigned rank)
 {
-    int n = host ? snprintf(buf, PREFIX_MAX, "[%.200s:%u] ", host, rank) : snprintf(buf, PREFIX_MAX, "[%u] ", rank);
+    int n = host ? snprintf(buf, PREFIX_MAX, "[%.200s:%u] ", host, rank)
+                 : snprintf(buf, PREFIX_MAX, "[%u] ", rank);
 
     return (size_t) n;
 }

@@ -11,8 +11,9 @@ struct prefix_vars {
     unsigned    rank, local_rank;
 };
 
-/* Expands `template` as Python's string.Template.safe_substitute() does, which torchrun uses: $rank and ${rank} with
- * the names of struct prefix_vars, `$$` is one `$`, and everything else stays as it is.  Returns the length. */
+/* Expands `template` as Python's string.Template.safe_substitute() does, which torchrun uses: $rank and
+ * ${rank} with the names of struct prefix_vars, `$$` is one `$`, and everything else stays as it is.  Returns
+ * the length. */
 size_t prefix_expand(char buf[PREFIX_MAX], const char *template, const struct prefix_vars *vars);
 
 /* The prefix of a tee'd line: the template, or `[<role><local_rank>]:` when it is NULL or empty. */

@@ -4,7 +4,7 @@
 
 void tail_init(struct tail *t, char *buf, size_t cap)
 {
-    *t = (struct tail) { .buf = buf, .cap = cap };
+    *t = (struct tail){ .buf = buf, .cap = cap };
 }
 
 void tail_put(struct tail *t, const char *bytes, size_t len)
@@ -12,7 +12,8 @@ void tail_put(struct tail *t, const char *bytes, size_t len)
     size_t first;
 
     if (len >= t->cap) {
-        /* One byte too many means that the first line is cut: `used` beyond `cap` is how tail_text() knows. */
+        /* One byte too many means that the first line is cut: `used` beyond `cap` is how tail_text() knows.
+         */
         memcpy(t->buf, bytes + (len - t->cap), t->cap);
         t->pos = 0;
         t->used = t->used + len > t->cap ? t->cap + 1 : t->cap;
@@ -25,7 +26,8 @@ void tail_put(struct tail *t, const char *bytes, size_t len)
     t->used = t->used + len > t->cap ? t->cap + 1 : t->used + len;
 }
 
-/* Moves the lines of [in, end) to `out`, which may be the same memory, without what a `\r` has overwritten. */
+/* Moves the lines of [in, end) to `out`, which may be the same memory, without what a `\r` has overwritten.
+ */
 static char *copy_lines(const char *in, const char *end, char *out)
 {
     while (in < end) {

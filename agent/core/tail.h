@@ -11,8 +11,9 @@ struct tail {
 
 void tail_init(struct tail *t, char *buf, size_t cap);
 void tail_put(struct tail *t, const char *bytes, size_t len);
-/* The last `max_lines` lines into `out` (t->cap + 2 bytes), each ended by one newline.  A first line of which the start is
- * gone is left out, of a progress bar only the last state stays, and a NUL becomes a blank.  Returns the length. */
+/* The last `max_lines` lines into `out` (t->cap + 2 bytes), each ended by one newline.  A first line of which
+ * the start is gone is left out, of a progress bar only the last state stays, and a NUL becomes a blank.
+ * Returns the length. */
 size_t tail_text(const struct tail *t, char *out, unsigned max_lines);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include "agent/core/demux.h"
 
-/* Units as text: `L(..)` lines, `S(..)` state, `P(..)` piece, `R(..)` rest; spans of lines are shown line by line, because
- * how many come together depends on the cuts. */
+/* Units as text: `L(..)` lines, `S(..)` state, `P(..)` piece, `R(..)` rest; spans of lines are shown line by
+ * line, because how many come together depends on the cuts. */
 struct seen {
     char   text[4096], bytes[4096];
     size_t used, n_bytes;

@@ -15,7 +15,7 @@ Test(logq, gives_back_the_bytes_in_order_however_they_are_taken)
         const char *p;
 
         for (; add > 0 && logq_room(&q) > 0 && n_in < sizeof out; add--, n_in++)
-            logq_put(&q, &(char) { (char) n_in }, 1);
+            logq_put(&q, &(char){ (char) n_in }, 1);
         p = logq_peek(&q, &n);
         if (take > n)
             take = n;

@@ -16,7 +16,8 @@
 
 enum { MAX_WORKERS = 40, LIMIT_MS = 20000 };
 
-/* A node whose workers are written by the test itself or by forked children; both console streams are pipes. */
+/* A node whose workers are written by the test itself or by forked children; both console streams are pipes.
+ */
 struct node {
     uv_loop_t       loop;
     struct logs    *l;
@@ -49,7 +50,9 @@ static void on_notice(void *ctx, const char *sentence)
     (void) snprintf(n->notice, sizeof n->notice, "%s", sentence);
 }
 
-static const struct logs_cbs cbs = { .on_drained = on_drained, .on_console_lost = on_lost, .on_notice = on_notice };
+static const struct logs_cbs cbs = { .on_drained = on_drained,
+                                     .on_console_lost = on_lost,
+                                     .on_notice = on_notice };
 
 static void node_init(struct node *n, unsigned nproc)
 {
@@ -61,7 +64,7 @@ static void node_init(struct node *n, unsigned nproc)
     (void) snprintf(n->dir, sizeof n->dir, "/tmp/test-logs-XXXXXX");
     cr_assert_not_null(mkdtemp(n->dir));
     cr_assert_eq(setenv("TMPDIR", n->dir, 1), 0);
-    n->cfg = (struct logs_cfg) { .nproc = nproc, .run_id = "none", .role = "default", .drain_ms = 2000 };
+    n->cfg = (struct logs_cfg){ .nproc = nproc, .run_id = "none", .role = "default", .drain_ms = 2000 };
     for (int i = 1; i <= 2; i++) {
         int p[2];
 
@@ -126,18 +129,18 @@ static void on_wakeup(uv_timer_t *t)
 }
 
 /* Runs the loop, and reads the consoles, until the condition holds. */
-#define RUN_UNTIL(n, condition) \
-    do { \
-        uv_timer_t wakeup; \
-        uint64_t   end = uv_hrtime() / 1000000 + LIMIT_MS; \
-        (void) uv_timer_init(&(n)->loop, &wakeup); \
-        (void) uv_timer_start(&wakeup, on_wakeup, 1, 1); \
-        while (collect(n), !(condition)) { \
-            cr_assert(uv_hrtime() / 1000000 < end, "never: " #condition); \
-            (void) uv_run(&(n)->loop, UV_RUN_ONCE); \
-        } \
-        uv_close((uv_handle_t *) &wakeup, NULL); \
-        (void) uv_run(&(n)->loop, UV_RUN_NOWAIT); \
+#define RUN_UNTIL(n, condition)                                                                              \
+    do {                                                                                                     \
+        uv_timer_t wakeup;                                                                                   \
+        uint64_t   end = uv_hrtime() / 1000000 + LIMIT_MS;                                                   \
+        (void) uv_timer_init(&(n)->loop, &wakeup);                                                           \
+        (void) uv_timer_start(&wakeup, on_wakeup, 1, 1);                                                     \
+        while (collect(n), !(condition)) {                                                                   \
+            cr_assert(uv_hrtime() / 1000000 < end, "never: " #condition);                                    \
+            (void) uv_run(&(n)->loop, UV_RUN_ONCE);                                                          \
+        }                                                                                                    \
+        uv_close((uv_handle_t *) &wakeup, NULL);                                                             \
+        (void) uv_run(&(n)->loop, UV_RUN_NOWAIT);                                                            \
     } while (0)
 
 static void stop_writing(struct node *n, unsigned rank)
@@ -323,7 +326,7 @@ Test(logs, without_files_redirects_and_filters_have_no_effect)
 Test(logs, filtered_files_hold_the_lines_with_a_needle)
 {
     static const char *const needles[] = { "loss", "error", NULL }, *const all[] = { "", NULL };
-    struct node              n;
+    struct node n;
 
     node_init(&n, 2);
     memset(n.tee, 1, sizeof n.tee);
@@ -337,7 +340,8 @@ Test(logs, filtered_files_hold_the_lines_with_a_needle)
     say(&n, 0, 2, "not teed\n");
     finish(&n, 0);
     finish(&n, 1);
-    cr_assert_str_eq(slurp(&n, "/attempt_0/filtered_stdout.log"), "<0> loss 1\n<0> an error\n<0> last loss\n");
+    cr_assert_str_eq(slurp(&n, "/attempt_0/filtered_stdout.log"),
+                     "<0> loss 1\n<0> an error\n<0> last loss\n");
     cr_assert_str_eq(slurp(&n, "/attempt_0/filtered_stderr.log"), "");
     node_free(&n);
 }

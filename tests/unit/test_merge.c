@@ -10,8 +10,8 @@ struct world {
     struct merge_src src[2];
     struct demux     demux[2];
     struct {
-        struct world    *w;
-        unsigned         i;
+        struct world *w;
+        unsigned      i;
     } ctx[2];
     uint64_t now;
     char     out[1 << 18], hold[2][MERGE_HOLD_MAX], state[2][MERGE_STATE_MAX];
