@@ -88,6 +88,12 @@ static void teardown(void)
     uv_sem_destroy(&t.done);
 }
 
+static void setup_small(void)
+{
+    start("127.0.0.1", 1 << 20);
+}
+
+TestSuite(small_server, .init = setup_small, .fini = teardown, .timeout = 30);
 TestSuite(server, .init = setup, .fini = teardown, .timeout = 30);
 
 static int dial(void)
@@ -198,13 +204,12 @@ Test(server, a_client_that_does_not_read_is_bounded_and_gets_everything_later)
     (void) close(a), (void) close(b);
 }
 
-Test(server, what_passes_the_memory_limit_is_refused_with_a_sentence, .init = NULL)
+Test(small_server, what_passes_the_memory_limit_is_refused_with_a_sentence)
 {
     struct cc_bytes value;
     uint8_t         byte;
     int             a, b;
 
-    start("127.0.0.1", 1 << 20);
     value = (struct cc_bytes){ calloc(1, 2 << 20), 2 << 20 };
     a = dial();
     b = dial();
