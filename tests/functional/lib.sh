@@ -10,7 +10,7 @@
 #   skip_all 'why'                            this machine cannot run the file
 #   done_testing                              at the end
 #
-# A case runs in an empty folder of its own (also $T), in a shell of its own, with the words of case.sh, and is over
+# A case runs in an empty folder of its own (also $T; $SHARED is common to the cases of a file), in a shell of its own, with the words of case.sh, and is over
 # when its time is; a process that it leaves behind is a failure by itself.
 # Set by tests/run: CCRUN and SUPPORT (absolute), PYTHON (with torch, or empty), CCRUN_REPEAT.
 
@@ -22,6 +22,9 @@ trap 'rm -rf "$TOP"' EXIT
 trap 'exit 1' HUP INT TERM
 HERE=$(cd "$(dirname "$0")" && pwd)
 export CCRUN SUPPORT PYTHON="${PYTHON:-}" CCRUN_REPEAT="${CCRUN_REPEAT:-5}" LIB HERE
+SHARED=$TOP/shared
+mkdir "$SHARED" || exit 1
+export SHARED
 n=0 n_bad=0 seconds=20
 cat "$LIB/case.sh" >"$TOP/words.sh"
 
