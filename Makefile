@@ -159,6 +159,73 @@ check-layers:
 check-pure: $(core_src:%.c=$(OBJ)/%.o)
 	$(Q)scripts/check-pure $(OBJ) $(filter-out store/base/%,$(core_src))
 
+# ---- fuzzing: every tests/fuzz/fuzz_NAME.c, FUZZ_SECONDS each, or only those of FUZZ='NAME...'
+
+FUZZ_SECONDS ?= 60
+FUZZ ?=
+$(BIN)/fuzz/%: $(OBJ)/tests/fuzz/%.o $(OUT)/libccrun-all.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
+
+.PHONY: fuzz fuzzers check-fuzz
+fuzzers: $(patsubst tests/fuzz/%.c,$(BIN)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+fuzz check-fuzz:
+	$(Q)scripts/bootstrap build lint
+	+$(Q)$(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address,undefined fuzzers
+	$(Q)scripts/fuzz $(BUILD)/v-clang-fuzzer-no-link-address-undefined/bin/fuzz $(FUZZ_SECONDS) $(FUZZ)
+
+# ---- everything at its full count: before a release, not for every change
+
+.PHONY: soak
+soak:
+	$(Q)scripts/bootstrap build test lint bench
+	+$(Q)CCRUN_REPEAT=200 MAKE='$(MAKE)' scripts/check quickstart $(parts) lint sanitized fuzz bench
+
+# ---- the tests again, with a sanitizer in every process: unit tests, and the store under the conformance program
+
+.PHONY: check-sanitized
+check-sanitized:
+	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-unit $(if $(wildcard launcher/store_main.c),check-store)
+
+# ---- installation
+
+bindir = $(DESTDIR)$(PREFIX)/bin
+mandir = $(DESTDIR)$(PREFIX)/share/man
+bash_completions = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+zsh_completions  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+fish_completions = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+pages := $(sort $(wildcard man/*.[1-9]))
+completions := $(OUT)/completions/ccrun.bash $(OUT)/completions/_ccrun $(OUT)/completions/ccrun.fish
+
+$(OUT)/completions/ccrun.bash: dump = bash
+$(OUT)/completions/_ccrun: dump = zsh
+$(OUT)/completions/ccrun.fish: dump = fish
+$(completions): $(BIN)/ccrun
+	@mkdir -p $(@D)
+	$(Q)$(BIN)/ccrun --dump=$(dump) >$@.new && mv $@.new $@
+
+.PHONY: install uninstall dist
+install: $(programs) $(completions)
+	$(Q)install -d $(bindir) $(bash_completions) $(zsh_completions) $(fish_completions) \
+	    $(addprefix $(mandir)/man,$(sort $(subst .,,$(suffix $(pages)))))
+	$(Q)install -m 755 $(programs) $(bindir)
+	$(Q)$(foreach page,$(pages),install -m 644 $(page) $(mandir)/man$(subst .,,$(suffix $(page)))/ &&) :
+	$(Q)install -m 644 $(OUT)/completions/ccrun.bash $(bash_completions)/ccrun
+	$(Q)install -m 644 $(OUT)/completions/_ccrun $(zsh_completions)
+	$(Q)install -m 644 $(OUT)/completions/ccrun.fish $(fish_completions)
+
+uninstall:
+	$(Q)rm -f $(addprefix $(bindir)/,$(notdir $(programs))) $(bash_completions)/ccrun $(zsh_completions)/_ccrun \
+	    $(fish_completions)/ccrun.fish $(foreach page,$(pages),$(mandir)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
+
+# The same commit makes the same bytes: git's own archive, and gzip without a name or a time.
+dist:
+	@mkdir -p $(BUILD)
+	$(Q)git archive --format=tar --prefix=ccrun-$(VERSION)/ HEAD | gzip -9n >$(BUILD)/ccrun-$(VERSION).tar.gz
+	$(Q)cd $(BUILD) && sha256sum ccrun-$(VERSION).tar.gz
+
 .PHONY: clean
 clean:
 	$(Q)rm -rf $(BUILD)
