@@ -1,4 +1,4 @@
-/* options_rows.h - the table behind options.c and options_text.c; nobody else includes it. */
+/* options_rows.h - the table behind options.c, options_value.c and options_text.c; for these only. */
 #ifndef LAUNCHER_OPTIONS_ROWS_H
 #define LAUNCHER_OPTIONS_ROWS_H
 
@@ -31,7 +31,7 @@ struct option_row {
     const char        *arg, *dflt, *group, *help;
 };
 
-enum { OPTION_VAR_MAX = 64 };
+enum { OPTION_VAR_MAX = 64, OPTION_NAME_MAX = 64 };
 
 extern const struct option_row option_rows[OPTIONS_N];
 
@@ -49,5 +49,23 @@ static inline bool option_has_variable(enum option_id id)
 const char *option_variable(const char *prefix, const struct option_row *row, char *buf);
 /* log_dir for log-dir; false when that is the same. */
 bool option_underscored(const struct option_row *row, char *buf);
+
+/* One value on its way into the struct. */
+struct option_setting {
+    struct options    *o;
+    enum option_id     id;
+    const char        *text;
+    enum option_source source;
+    const char        *source_name; /* the variable, or who decided */
+};
+
+int option_set(const struct option_setting *s, struct cc_err *err); /* options_value.c */
+
+/* "argument --tee: ..." as argparse says it. -EINVAL. */
+int option_refuse(const struct option_row *row, struct cc_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Memory that options_free() releases; NULL and err when there is none. */
+void *option_take(struct options *o, size_t size, struct cc_err *err);
 
 #endif

@@ -6,7 +6,7 @@
 #include "launcher/options_rows.h"
 #include "store/base/macros.h"
 
-enum { HELP_COLUMNS = 100, HELP_LEFT = 34 };
+enum { HELP_COLUMNS = 100, HELP_LEFT = 34, MAN_COLUMNS = 78, MAN_TEXT_MAX = 320 };
 
 /* The order in which --help, the manual page and --show-config show them. */
 static const char *const groups[] = { "Job",    "Program",    "Devices",     "Failure",
@@ -17,13 +17,15 @@ void options_usage(FILE *to)
     fputs("usage: ccrun [options] training_script [training_script_args ...]\n", to);
 }
 
-/* Words of a sentence from column `left` on, broken before column HELP_COLUMNS. */
-static void print_wrapped(FILE *to, const char *text, size_t left, size_t column)
+/* Words between the columns `left`, where the first begins, and `right`. */
+static void print_wrapped(FILE *to, const char *text, size_t left, size_t right)
 {
+    size_t column = left;
+
     while (*text) {
         size_t len = strcspn(text, " ");
 
-        if (column + 1 + len > HELP_COLUMNS) {
+        if (column > left && column + 1 + len > right) {
             fprintf(to, "\n%*s", (int) left, "");
             column = left;
         } else if (column > left) {
@@ -53,7 +55,7 @@ static void help_row(FILE *to, const struct option_row *row)
         fprintf(to, "%*s", HELP_LEFT - n, "");
     (void) snprintf(text, sizeof text, "%s%s%s%s", row->help, row->dflt && *row->dflt ? " [" : "",
                     row->dflt ? row->dflt : "", row->dflt && *row->dflt ? "]" : "");
-    print_wrapped(to, text, HELP_LEFT, HELP_LEFT);
+    print_wrapped(to, text, HELP_LEFT, HELP_COLUMNS);
 }
 
 void options_help(FILE *to)
@@ -130,16 +132,18 @@ void options_show_config(FILE *to, const struct options *o)
 
 /* ---- the manual page's OPTIONS */
 
-/* mdoc: a backslash, and a dot or an apostrophe that begins a line, are not text. */
+/* Each sentence begins a line, as mdoc wants it. */
 static void man_text(FILE *to, const char *text)
 {
-    for (; *text; text++) {
-        if (*text == '\\')
-            fputs("\\e", to);
-        else if (*text == '-')
-            fputs("\\-", to);
-        else
-            fputc(*text, to);
+    char sentence[MAN_TEXT_MAX];
+
+    while (*text) {
+        const char *end = strstr(text, ". ");
+        size_t      len = end ? (size_t) (end - text) + 1 : strlen(text);
+
+        (void) snprintf(sentence, sizeof sentence, "%.*s", (int) len, text);
+        print_wrapped(to, sentence, 0, MAN_COLUMNS);
+        text += len + (end != NULL);
     }
 }
 
@@ -147,23 +151,19 @@ static void man_row(FILE *to, const struct option_row *row)
 {
     char var[OPTION_VAR_MAX];
 
-    fprintf(to, ".It ");
+    fputs(".It ", to);
     if (row->letter)
         fprintf(to, "Fl %c%s%s , ", row->letter, row->arg ? " Ar " : "", row->arg ? row->arg : "");
-    fprintf(to, "Fl \\-%s%s%s\n", row->name, row->arg ? " Ar " : "", row->arg ? row->arg : "");
+    fprintf(to, "Fl -%s%s%s\n", row->name, row->arg ? " Ar " : "", row->arg ? row->arg : "");
     man_text(to, row->help);
-    fputc('\n', to);
-    if (row->dflt && *row->dflt) {
-        fputs("The default is ", to);
-        man_text(to, row->dflt);
-        fputs(".\n", to);
-    }
-    if (option_has_variable((enum option_id)(row - option_rows))) {
-        fprintf(to, ".br\nVariable:\n.Ev %s", option_variable("CCRUN_", row, var));
-        if (row->origin == ORIGIN_PET)
-            fprintf(to, " , PET_%s", var + strlen("CCRUN_"));
-        fputc('\n', to);
-    }
+    if (row->dflt && *row->dflt)
+        fprintf(to, "The default is\n.Li %s .\n", row->dflt);
+    if (!option_has_variable((enum option_id)(row - option_rows)))
+        return;
+    fprintf(to, "Variable:\n.Ev %s", option_variable("CCRUN_", row, var));
+    if (row->origin == ORIGIN_PET)
+        fprintf(to, " , PET_%s", var + strlen("CCRUN_"));
+    fputs(" .\n", to);
 }
 
 static void dump_man(FILE *to)
@@ -183,7 +183,7 @@ static void dump_man(FILE *to)
 
 static void words(FILE *to, const char *arg)
 {
-    for (; *arg; arg++)
+    for (; arg && *arg; arg++)
         fputc(*arg == '|' ? ' ' : *arg, to);
 }
 

@@ -9,6 +9,7 @@
 
 #include "launcher/logmask.h"
 #include "launcher/near.h"
+#include "launcher/oneline.h"
 #include "launcher/pyvalue.h"
 #include "store/base/macros.h"
 
@@ -364,7 +365,7 @@ static int resolve_verbosity(struct options *o)
     return o->quiet ? -1 : (int) o->verbose;
 }
 
-int plan_resolve(struct plan_values *ret, struct options *o, const char *random_id, struct cc_err *err)
+static int resolve(struct plan_values *ret, struct options *o, const char *random_id, struct cc_err *err)
 {
     int r;
 
@@ -391,6 +392,11 @@ int plan_resolve(struct plan_values *ret, struct options *o, const char *random_
         r = parse_stdin(o->stdin_to, &ret->stdin_rank, err);
     ret->verbosity = resolve_verbosity(o);
     return r;
+}
+
+int plan_resolve(struct plan_values *ret, struct options *o, const char *random_id, struct cc_err *err)
+{
+    return oneline_err(err, resolve(ret, o, random_id, err));
 }
 
 int plan_streams_init(struct plan_streams *ret, const struct options *o, unsigned nproc, struct cc_err *err)

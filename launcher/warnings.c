@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "launcher/oneline.h"
+
 void warnings_add(struct warnings *w, const char *fmt, ...)
 {
     va_list ap;
@@ -13,8 +15,9 @@ void warnings_add(struct warnings *w, const char *fmt, ...)
         return;
     }
     va_start(ap, fmt);
-    (void) vsnprintf(w->text[w->n++], WARNING_LEN, fmt, ap);
+    (void) vsnprintf(w->text[w->n], WARNING_LEN, fmt, ap);
     va_end(ap);
+    oneline_text(w->text[w->n++], WARNING_LEN);
 }
 
 int warnings_as_error(const struct warnings *w, struct cc_err *err)

@@ -113,6 +113,12 @@ Test(options, usage_errors_have_the_sentences_of_torchrun)
         assert_error(cases[i].line, cases[i].message);
 }
 
+Test(options, a_message_is_one_printable_line)
+{
+    assert_error("--fo\no\x1b[1m s.py", "unrecognized arguments: --fo\\no\\x1b[1m");
+    assert_error("--standalone=\n s.py", "argument --standalone: ignored explicit argument '\\n'");
+}
+
 Test(options, both_spellings_both_forms_and_the_last_one_wins)
 {
     struct parsed p;
