@@ -189,6 +189,23 @@ soak:
 check-sanitized:
 	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-unit $(if $(wildcard launcher/store_main.c),check-store)
 
+# ---- manual pages; OPTIONS of ccrun.1 is written by ccrun itself
+
+pages := $(sort $(wildcard man/*.[1-9]))
+
+.PHONY: man
+man: $(pages:%=$(OUT)/%)
+
+$(OUT)/man/ccrun.1: man/ccrun.1 $(BIN)/ccrun
+	@mkdir -p $(@D)
+	$(call say,MAN,$@)
+	$(Q)$(BIN)/ccrun --dump=man >$@.options && \
+	    sed -e '/^[.]\\" @OPTIONS@/{r $@.options' -e 'd' -e '}' $< >$@ && rm $@.options
+
+$(OUT)/man/%: man/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+
 # ---- installation
 
 bindir = $(DESTDIR)$(PREFIX)/bin
@@ -196,7 +213,6 @@ mandir = $(DESTDIR)$(PREFIX)/share/man
 bash_completions = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zsh_completions  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fish_completions = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-pages := $(sort $(wildcard man/*.[1-9]))
 completions := $(OUT)/completions/ccrun.bash $(OUT)/completions/_ccrun $(OUT)/completions/ccrun.fish
 
 $(OUT)/completions/ccrun.bash: dump = bash
@@ -207,11 +223,11 @@ $(completions): $(BIN)/ccrun
 	$(Q)$(BIN)/ccrun --dump=$(dump) >$@.new && mv $@.new $@
 
 .PHONY: install uninstall dist
-install: $(programs) $(completions)
+install: $(programs) $(completions) man
 	$(Q)install -d $(bindir) $(bash_completions) $(zsh_completions) $(fish_completions) \
 	    $(addprefix $(mandir)/man,$(sort $(subst .,,$(suffix $(pages)))))
 	$(Q)install -m 755 $(programs) $(bindir)
-	$(Q)$(foreach page,$(pages),install -m 644 $(page) $(mandir)/man$(subst .,,$(suffix $(page)))/ &&) :
+	$(Q)$(foreach page,$(pages),install -m 644 $(OUT)/$(page) $(mandir)/man$(subst .,,$(suffix $(page)))/ &&) :
 	$(Q)install -m 644 $(OUT)/completions/ccrun.bash $(bash_completions)/ccrun
 	$(Q)install -m 644 $(OUT)/completions/_ccrun $(zsh_completions)
 	$(Q)install -m 644 $(OUT)/completions/ccrun.fish $(fish_completions)
