@@ -4,32 +4,10 @@
 #include <string.h>
 
 #include "launcher/cpus.h"
+#include "launcher/pyvalue.h"
 #include "launcher/scheduler.h"
 
-/* Python's int(): blanks around, a sign, single underscores between digits. False: no number at all.
- * What does not fit is more than anybody may ask for. */
-static bool parse_python_int(const char *s, long *ret)
-{
-    static const char blanks[] = " \t\n\v\f\r";
-    bool              is_negative;
-    long              v = 0;
-
-    s += strspn(s, blanks);
-    is_negative = *s == '-';
-    s += *s == '-' || *s == '+';
-    if (*s < '0' || *s > '9')
-        return false;
-    for (; *s >= '0' && *s <= '9'; s++) {
-        v = v > NPROC_MAX ? v : v * 10 + (*s - '0');
-        if (s[1] == '_' && s[2] >= '0' && s[2] <= '9')
-            s++;
-    }
-    s += strspn(s, blanks);
-    *ret = is_negative ? -v : v;
-    return *s == '\0';
-}
-
-static int from_number(const char *text, long v, struct nproc *ret, struct cc_err *err)
+static int from_number(const char *text, int64_t v, struct nproc *ret, struct cc_err *err)
 {
     if (v < 1)
         return cc_fail(err, -EINVAL, "--nproc-per-node %.40s: a node needs at least 1 worker", text);
@@ -81,10 +59,12 @@ static int from_text(const struct machine *m, const struct nproc_req *req, struc
                      struct cc_err *err)
 {
     struct gpus counted = { .n = 0 };
-    long        v;
-    int         r;
+    int64_t     v = 0;
+    int         r = pyvalue_int(req->text, &v);
 
-    if (parse_python_int(req->text, &v))
+    if (r == -ERANGE) /* more or less than anybody may ask for */
+        v = strchr(req->text, '-') ? INT64_MIN : INT64_MAX;
+    if (r == 0 || r == -ERANGE)
         return from_number(req->text, v, ret, err);
     if (strcmp(req->text, "cpu") == 0)
         return from_cpus(m, "cpu", ret, err);
