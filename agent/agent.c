@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/cgroup.h"
 #include "agent/core/group.h"
 #include "agent/core/macros.h"
 #include "agent/core/policy.h"
@@ -44,7 +43,6 @@ struct agent {
     struct tell          tell;
     struct workers      *workers;
     struct workerenv    *env;
-    struct cgroup       *cgroup; /* NULL: none may be made here */
     struct group         group;
     struct policy        policy;
     unsigned  n_undrained;      /* workers whose streams are not read to the end */
@@ -95,8 +93,7 @@ static void op_sweep(void *ctx, int signum)
         return;
     if (signum == SIGKILL)
         workers_signal(a->workers, SIGKILL);
-    if (signum != SIGKILL || !a->cgroup || cgroup_kill(a->cgroup, 0) < 0)
-        (void) tree_signal(signum);
+    (void) tree_signal(signum);
 }
 
 static void op_ended(void *ctx, bool is_clean)
@@ -189,7 +186,7 @@ static int start_worker(struct agent *a, unsigned local_rank, struct cc_err *err
     struct spawn_req req = {
         .path = a->cfg->program,
         .argv = a->cfg->argv,
-        .cgroup_fd = a->cgroup ? cgroup_fd(a->cgroup, 0) : -1,
+        .cgroup_fd = -1,
         .oom_score_adj = INT_MIN,
         .is_foreground = a->terminal.is_ours && a->cfg->stdin_rank == (int) local_rank,
     };
@@ -582,8 +579,6 @@ static int set_up(struct agent *a, struct cc_err *err)
         r = signals_start(&a->signals, &a->loop, c->stop_signals, on_signal, a, err);
     if (r == 0)
         r = make_tables(a, err);
-    if (r == 0 && c->is_cgroup)
-        a->cgroup = cgroup_new(NULL, 1);
     if (r == 0)
         r = terminal_take(&a->terminal, c->is_terminal_wanted, err);
     if (r == 0)
@@ -604,7 +599,6 @@ static void tear_down(struct agent *a)
     tell_clear(&a->tell);
     a->workers = workers_free(a->workers);
     a->env = workerenv_free(a->env);
-    a->cgroup = cgroup_free(a->cgroup);
     terminal_close(&a->terminal);
 }
 

@@ -1,0 +1,257 @@
+#include "launcher/job.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "store/base/macros.h"
+
+/* A UUID of version 4, as torchrun names a job that has no name. */
+static void make_random_id(char id[JOB_ID_MAX])
+{
+    unsigned char b[16];
+
+    if (getrandom(b, sizeof b, GRND_NONBLOCK) != (ssize_t) sizeof b)
+        memset(b, 0, sizeof b); /* early boot: the name is for people, nothing depends on it */
+    b[6] = (unsigned char) ((b[6] & 0x0f) | 0x40);
+    b[8] = (unsigned char) ((b[8] & 0x3f) | 0x80);
+    (void) snprintf(id, JOB_ID_MAX, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+                    b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
+/* The endpoint's host as a number. Only a name that the user gave is ever looked up. */
+static int resolve_host(const char *host, char addr[JOB_ADDR_MAX], struct cc_err *err)
+{
+    struct addrinfo  hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
+    struct addrinfo *list = NULL;
+    unsigned char    number[16];
+    int              r;
+
+    if (inet_pton(AF_INET, host, number) == 1 || inet_pton(AF_INET6, host, number) == 1) {
+        memcpy(addr, host, strlen(host) + 1); /* a number is shorter than that */
+        return 0;
+    }
+    r = getaddrinfo(host, NULL, &hints, &list);
+    if (r != 0)
+        return cc_fail(err, -EHOSTUNREACH, "the host '%s' of the endpoint cannot be resolved: %s", host,
+                       r == EAI_SYSTEM ? strerror(errno) : gai_strerror(r));
+    r = getnameinfo(list->ai_addr, list->ai_addrlen, addr, JOB_ADDR_MAX, NULL, 0, NI_NUMERICHOST);
+    freeaddrinfo(list);
+    return r == 0 ? 0 : cc_fail(err, -EINVAL, "the address of '%s' has no text form", host);
+}
+
+static size_t count(char *const *list)
+{
+    size_t n = 0;
+
+    while (list && list[n])
+        n++;
+    return n;
+}
+
+static size_t name_length(const char *entry)
+{
+    return strcspn(entry, "=");
+}
+
+/* The inherited environment with --env on top: a later NAME=VALUE replaces an earlier one. */
+static int make_env(struct job *j, char *const *env, struct cc_err *err)
+{
+    const char *const *add = j->options->add_env;
+    size_t             i, k, n = 0, n_add = 0;
+
+    while (add && add[n_add])
+        n_add++;
+    j->env = calloc(count(env) + n_add + 1, sizeof *j->env);
+    if (!j->env)
+        return cc_fail(err, -ENOMEM, "no memory for the environment");
+    for (i = 0; env[i]; i++)
+        j->env[n++] = env[i];
+    for (i = 0; i < n_add; i++) {
+        size_t len = name_length(add[i]);
+
+        for (k = 0; k < n && !(strncmp(j->env[k], add[i], len) == 0 && j->env[k][len] == '='); k++)
+            ;
+        j->env[k] = (char *) (uintptr_t) add[i]; /* execve wants it without const and does not write */
+        n += k == n;
+    }
+    return 0;
+}
+
+static bool needs_gpus(const struct options *o)
+{
+    return o->gpus || o->mask_gpus || o->numa_binding;
+}
+
+static int choose_devices(struct job *j, struct cc_err *err)
+{
+    const struct options *o = j->options;
+    unsigned              n = j->nproc.n;
+
+    if (o->virtual_local_rank)
+        return gpus_virtual(machine_env(&j->machine, "CUDA_VISIBLE_DEVICES"), n, &j->devices, err);
+    if (o->mask_gpus)
+        return gpus_mask(&j->gpus, n, &j->devices, err);
+    if (o->gpus)
+        return gpus_share(&j->gpus, n, &j->devices, err);
+    return 0;
+}
+
+/* How many workers, and on what. */
+static int look_at_machine(struct job *j, struct cc_err *err)
+{
+    struct options  *o = j->options;
+    bool             has_gpus = needs_gpus(o);
+    struct nproc_req req = {
+        .text = options_is_given(o, OPTION_nproc_per_node) ? o->nproc_per_node : NULL,
+        .gpus = has_gpus ? &j->gpus : NULL,
+        .is_masked = o->mask_gpus,
+        .host = j->host,
+    };
+    int r = cpus_count(&j->machine, &j->cpus, err);
+
+    if (r == 0 && has_gpus)
+        r = gpus_count(&j->machine, false, &j->gpus, err);
+    if (r == 0 && o->gpus)
+        r = gpus_select(&j->gpus, o->gpus, err);
+    if (r == 0)
+        r = nproc_resolve(&j->machine, &req, &j->nproc, err);
+    if (r == 0)
+        r = plan_check_nproc(&j->plan, j->nproc.n, err);
+    if (r == 0)
+        r = choose_devices(j, err);
+    return r;
+}
+
+static int make_workers(struct job *j, struct cc_err *err)
+{
+    unsigned i;
+
+    if (!j->devices)
+        return 0;
+    j->workers = calloc(j->nproc.n, sizeof *j->workers);
+    if (!j->workers)
+        return cc_fail(err, -ENOMEM, "no memory for %u workers", j->nproc.n);
+    for (i = 0; i < j->nproc.n; i++) {
+        j->workers[i].visible_devices = j->devices[i];
+    }
+    return 0;
+}
+
+static int find_program(struct job *j, struct cc_err *err)
+{
+    const struct options    *o = j->options;
+    const struct program_req req = {
+        .script = o->worker_argv[0],
+        .args = o->worker_argv + 1,
+        .is_module = o->module,
+        .is_no_python = o->no_python,
+        .is_run_path = o->run_path,
+    };
+
+    return program_resolve(&j->machine, &req, &j->program, err);
+}
+
+static void fill_logs(struct job *j, struct logs_cfg *l)
+{
+    const struct options *o = j->options;
+
+    *l = (struct logs_cfg) {
+        .nproc = j->nproc.n,
+        .redirects = j->streams.redirects,
+        .tee = j->streams.tee,
+        .is_on_console = j->streams.is_on_console,
+        .log_dir = o->log_dir,
+        .run_id = j->plan.run_id,
+        .role = o->role,
+        .is_label = o->label,
+        .prefix_template = machine_env(&j->machine, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
+        .dup_out = o->duplicate_stdout_filters,
+        .dup_err = o->duplicate_stderr_filters,
+        .cr = strcmp(o->cr, "keep") == 0 ? LOGS_CR_KEEP : LOGS_CR_AUTO,
+        .max_size = o->log_max_size,
+        .keep = (unsigned) o->log_keep,
+        .is_strict = strcmp(o->log_errors, "refuse") == 0,
+        .drain_ms = o->drain_timeout,
+        .console_fd = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO },
+    };
+}
+
+static void fill_cfg(struct job *j)
+{
+    const struct options *o = j->options;
+
+    j->cfg = (struct agent_cfg) {
+        .program = j->program.path,
+        .entry = j->program.entry,
+        .argv = j->program.argv,
+        .is_macros = o->macros,
+        .env = j->env,
+        .nproc = j->nproc.n,
+        .workers = j->workers,
+        .is_virtual_local_rank = o->virtual_local_rank,
+        .omp_threads = j->nproc.n > 1 ? cpus_omp_threads(&j->cpus, j->nproc.n) : 0,
+        .stdin_rank = j->plan.stdin_rank,
+        .is_terminal_wanted = j->plan.stdin_rank >= 0 && (j->nproc.n == 1 || options_is_given(o, OPTION_stdin_to)),
+        .is_cgroup = strcmp(o->cgroup, "auto") == 0,
+        .run_id = j->plan.run_id,
+        .role = o->role,
+        .backend = j->plan.backend,
+        .host = j->host,
+        .bind_host = j->bind_addr,
+        .master_addr = j->plan.master_addr,
+        .port = j->plan.port,
+        .store_max_memory = o->store_max_memory,
+        .max_restarts = j->plan.max_restarts,
+        .shutdown_timeout = j->plan.shutdown_timeout,
+        .unkillable_timeout = o->unkillable_timeout,
+        .stop_signals = j->plan.stop_signals,
+        .signals_to_handle = o->signals_to_handle,
+        .report_file = o->report,
+        .is_events_console = j->plan.is_events_console,
+        .verbosity = j->plan.verbosity,
+    };
+    fill_logs(j, &j->cfg.logs);
+}
+
+int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *err)
+{
+    int r;
+
+    *j = (struct job) { .options = o, .machine = { .root = "" } };
+    make_random_id(j->random_id);
+    if (gethostname(j->host, sizeof j->host - 1) < 0 || j->host[0] == '\0')
+        (void) snprintf(j->host, sizeof j->host, "localhost");
+    r = plan_resolve(&j->plan, o, j->random_id, err);
+    if (r == 0)
+        r = resolve_host(j->plan.bind_host, j->bind_addr, err);
+    if (r == 0)
+        r = look_at_machine(j, err);
+    if (r == 0)
+        r = plan_streams_init(&j->streams, o, j->nproc.n, err);
+    if (r == 0)
+        r = make_workers(j, err);
+    if (r == 0)
+        r = make_env(j, env, err);
+    if (r < 0)
+        return r == -ENOMEM ? AGENT_EXIT_INTERNAL : AGENT_EXIT_USAGE;
+    r = find_program(j, err);
+    if (r < 0)
+        return program_exit_status(r);
+    fill_cfg(j);
+    return 0;
+}
+
+void job_clear(struct job *j)
+{
+    program_clear(&j->program);
+    gpus_clear(&j->gpus);
+    gpus_strings_free(j->devices);
+    plan_streams_free(&j->streams);
+    free(j->workers);
+    free(j->env);
+}

@@ -1,0 +1,44 @@
+/* job.h - options and facts put together: everything that agent_run() needs, checked before anything starts. */
+#ifndef LAUNCHER_JOB_H
+#define LAUNCHER_JOB_H
+
+#include <sched.h>
+
+#include "agent/agent.h"
+#include "launcher/cpus.h"
+#include "launcher/gpus.h"
+#include "launcher/machine.h"
+#include "launcher/nproc.h"
+#include "launcher/options.h"
+#include "launcher/plan.h"
+#include "launcher/program.h"
+
+enum { JOB_HOST_MAX = 256, JOB_ID_MAX = 37, JOB_ADDR_MAX = 64 };
+
+struct job {
+    struct options     *options; /* borrowed */
+    struct machine      machine;
+    struct plan_values  plan;
+    struct cpus         cpus;
+    struct gpus         gpus;
+    struct nproc        nproc;
+    struct program      program;
+    struct plan_streams streams;
+    char              **devices;  /* CUDA_VISIBLE_DEVICES of each worker, NULL: as inherited */
+    char              **env;      /* what the workers inherit */
+    struct agent_worker *workers;
+    char host[JOB_HOST_MAX];      /* our name, never looked up */
+    char random_id[JOB_ID_MAX];
+    char bind_addr[JOB_ADDR_MAX]; /* numeric */
+    struct agent_cfg cfg;         /* points into the above */
+};
+
+/* 0, or the exit status of ccrun and one sentence.  Release with job_clear() in any case. */
+int  job_make(struct job *j, struct options *o, char *const *env, struct cc_err *err);
+void job_clear(struct job *j);
+
+/* --dry-run and --print-env (job_show.c). */
+void job_show(FILE *to, const struct job *j);
+int  job_show_env(FILE *to, const struct job *j, struct cc_err *err);
+
+#endif

@@ -1,0 +1,100 @@
+#include "launcher/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/core/workerenv.h"
+
+/* A word as a shell would need it. */
+static void print_word(FILE *to, const char *s)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+
+    if (*s && strspn(s, plain) == strlen(s)) {
+        (void) fputs(s, to);
+        return;
+    }
+    (void) fputc('\'', to);
+    for (; *s; s++)
+        if (*s == '\'')
+            (void) fputs("'\\''", to);
+        else
+            (void) fputc(*s, to);
+    (void) fputc('\'', to);
+}
+
+static void print_command(FILE *to, const struct job *j)
+{
+    char *const *a;
+
+    print_word(to, j->program.path);
+    for (a = j->program.argv + 1; *a; a++) {
+        (void) fputc(' ', to);
+        print_word(to, *a);
+    }
+    (void) fputc('\n', to);
+}
+
+static void print_ranks(FILE *to, const struct job *j)
+{
+    unsigned i;
+
+    for (i = 0; i < j->nproc.n; i++) {
+        (void) fprintf(to, "  rank %u  local rank %u", i, j->cfg.is_virtual_local_rank ? 0 : i);
+        if (j->devices)
+            (void) fprintf(to, "  CUDA_VISIBLE_DEVICES=%s", j->devices[i]);
+        (void) fputc('\n', to);
+    }
+}
+
+void job_show(FILE *to, const struct job *j)
+{
+    (void) fprintf(to, "job       %s\n", j->plan.run_id);
+    (void) fprintf(to, "node      %s: rank 0 of 1, %u worker%s (%s)\n", j->host, j->nproc.n, j->nproc.n == 1 ? "" : "s",
+                   j->nproc.why);
+    (void) fprintf(to, "cpus      %s\n", j->cpus.why);
+    if (j->gpus.why[0])
+        (void) fprintf(to, "gpus      %s\n", j->gpus.why);
+    (void) fprintf(to, "store     %s port ", j->bind_addr);
+    if (j->plan.port)
+        (void) fprintf(to, "%u", j->plan.port);
+    else
+        (void) fputs("any free one", to);
+    (void) fprintf(to, ", MASTER_ADDR=%s\n", j->plan.master_addr);
+    (void) fprintf(to, "restarts  %u\n", j->plan.max_restarts);
+    (void) fputs("command   ", to);
+    print_command(to, j);
+    (void) fputs("workers\n", to);
+    print_ranks(to, j);
+}
+
+int job_show_env(FILE *to, const struct job *j, struct cc_err *err)
+{
+    const struct workerenv_job job = agent_env_of(&j->cfg, j->plan.port, 0);
+    struct workerenv *e = NULL;
+    unsigned          i;
+    int               r = workerenv_new(&e, j->env, &job, err);
+
+    for (i = 0; r == 0 && i < j->nproc.n; i++) {
+        const struct workerenv_rank rank = {
+            .local_rank = i,
+            .error_file = "",
+            .visible_devices = j->devices ? j->devices[i] : NULL,
+        };
+        char *const *v = workerenv_for(e, &rank);
+
+        if (!v)
+            r = cc_fail(err, -ENOMEM, "no memory for the environment");
+        (void) fprintf(to, "# rank %u\n", i);
+        for (; v && *v; v++) {
+            size_t n = strcspn(*v, "=");
+
+            (void) fprintf(to, "%.*s=", (int) n, *v);
+            print_word(to, (*v)[n] ? *v + n + 1 : "");
+            (void) fputc('\n', to);
+        }
+    }
+    e = workerenv_free(e);
+    return r;
+}

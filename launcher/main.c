@@ -1,0 +1,124 @@
+/* main.c - ccrun: the command line becomes a checked job, a keeper and an agent. The only place that prints and exits. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "agent/agent.h"
+#include "launcher/job.h"
+#include "launcher/options.h"
+
+extern char **environ;
+
+static const char *get_env(const char *name)
+{
+    return getenv(name);
+}
+
+static int complain(const struct cc_err *err, int status)
+{
+    (void) fprintf(stderr, "ccrun: error: %s\n", err->msg);
+    return status;
+}
+
+static void print_version(void)
+{
+    (void) printf("ccrun %s%s%s%s\nlibuv %s\n", CCRUN_VERSION, CCRUN_COMMIT[0] ? " (" : "", CCRUN_COMMIT,
+                  CCRUN_COMMIT[0] ? ")" : "", uv_version_string());
+}
+
+/* Everything that only prints. -1: there is a job to run. */
+static int only_prints(const struct options *o)
+{
+    if (o->help)
+        options_help(stdout);
+    else if (o->version)
+        print_version();
+    else if (o->dump)
+        (void) options_dump(stdout, o->dump);
+    else
+        return -1;
+    return fflush(stdout) == 0 ? 0 : AGENT_EXIT_INTERNAL;
+}
+
+static void print_warnings(const struct options *o)
+{
+    unsigned i;
+
+    for (i = 0; !o->quiet && i < o->warnings.n; i++)
+        (void) fprintf(stderr, "ccrun: warning: %s\n", o->warnings.text[i]);
+    if (!o->quiet && o->warnings.n_dropped > 0)
+        (void) fprintf(stderr, "ccrun: warning: and %u more\n", o->warnings.n_dropped);
+}
+
+static void print_hints(const struct job *j)
+{
+    if (j->plan.verbosity >= 0 && j->nproc.hint[0])
+        (void) fprintf(stderr, "ccrun: %s\n", j->nproc.hint);
+    if (j->plan.verbosity < 1)
+        return;
+    (void) fprintf(stderr, "ccrun: %u workers (%s); %s\n", j->nproc.n, j->nproc.why, j->cpus.why);
+    if (j->cfg.omp_threads > 0 && !getenv("OMP_NUM_THREADS"))
+        (void) fprintf(stderr, "ccrun: OMP_NUM_THREADS=%u for each worker\n", j->cfg.omp_threads);
+}
+
+static int run(struct job *j)
+{
+    return agent_run(&j->cfg, -1);
+}
+
+static int show_or_run(struct job *j)
+{
+    struct cc_err   err = { 0 };
+    struct options *o = j->options;
+
+    if (o->show_config)
+        options_show_config(stdout, o);
+    if (o->dry_run)
+        job_show(stdout, j);
+    if (o->print_env && job_show_env(stdout, j, &err) < 0)
+        return complain(&err, AGENT_EXIT_INTERNAL);
+    if (o->show_config || o->dry_run || o->print_env)
+        return fflush(stdout) == 0 ? 0 : AGENT_EXIT_INTERNAL;
+    print_hints(j);
+    return run(j);
+}
+
+static int launch(struct options *o)
+{
+    struct cc_err err = { 0 };
+    struct job    j;
+    int           status = job_make(&j, o, environ, &err);
+
+    options_check_environ(o, environ);
+    if (status == 0 && o->strict && warnings_as_error(&o->warnings, &err) < 0)
+        status = AGENT_EXIT_USAGE;
+    if (status != 0) {
+        (void) complain(&err, status);
+    } else {
+        print_warnings(o);
+        status = show_or_run(&j);
+    }
+    job_clear(&j);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    struct cc_err  err = { 0 };
+    int            status;
+
+    (void) argc;
+    if (options_parse(&o, argv, get_env, &err) < 0) {
+        options_usage(stderr);
+        status = complain(&err, AGENT_EXIT_USAGE);
+    } else {
+        status = only_prints(&o);
+        if (status < 0)
+            status = launch(&o);
+    }
+    options_free(&o);
+    return status;
+}
