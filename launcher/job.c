@@ -101,6 +101,19 @@ static int choose_devices(struct job *j, struct cc_err *err)
     return 0;
 }
 
+static int bind_workers(struct job *j, struct cc_err *err)
+{
+    enum numa_mode mode;
+    int            r = numa_parse(j->options->numa_binding, &mode, err);
+
+    if (r < 0)
+        return r;
+    j->masks = calloc(j->nproc.n, sizeof *j->masks);
+    if (!j->masks)
+        return cc_fail(err, -ENOMEM, "no memory for %u workers", j->nproc.n);
+    return numa_bind(&j->machine, mode, &j->gpus, j->nproc.n, j->masks, err);
+}
+
 /* How many workers, and on what. */
 static int look_at_machine(struct job *j, struct cc_err *err)
 {
@@ -124,6 +137,8 @@ static int look_at_machine(struct job *j, struct cc_err *err)
         r = plan_check_nproc(&j->plan, j->nproc.n, err);
     if (r == 0)
         r = choose_devices(j, err);
+    if (r == 0 && o->numa_binding)
+        r = bind_workers(j, err);
     return r;
 }
 
@@ -131,13 +146,14 @@ static int make_workers(struct job *j, struct cc_err *err)
 {
     unsigned i;
 
-    if (!j->devices)
+    if (!j->devices && !j->masks)
         return 0;
     j->workers = calloc(j->nproc.n, sizeof *j->workers);
     if (!j->workers)
         return cc_fail(err, -ENOMEM, "no memory for %u workers", j->nproc.n);
     for (i = 0; i < j->nproc.n; i++) {
-        j->workers[i].visible_devices = j->devices[i];
+        j->workers[i].visible_devices = j->devices ? j->devices[i] : NULL;
+        j->workers[i].mask = j->masks ? &j->masks[i] : NULL;
     }
     return 0;
 }
@@ -252,6 +268,7 @@ void job_clear(struct job *j)
     gpus_clear(&j->gpus);
     gpus_strings_free(j->devices);
     plan_streams_free(&j->streams);
+    free(j->masks);
     free(j->workers);
     free(j->env);
 }

@@ -9,6 +9,7 @@
 #include "launcher/gpus.h"
 #include "launcher/machine.h"
 #include "launcher/nproc.h"
+#include "launcher/numa.h"
 #include "launcher/options.h"
 #include "launcher/plan.h"
 #include "launcher/program.h"
@@ -24,6 +25,7 @@ struct job {
     struct nproc        nproc;
     struct program      program;
     struct plan_streams streams;
+    cpu_set_t          *masks;    /* CPUs of each worker, NULL: as inherited */
     char              **devices;  /* CUDA_VISIBLE_DEVICES of each worker, NULL: as inherited */
     char              **env;      /* what the workers inherit */
     struct agent_worker *workers;

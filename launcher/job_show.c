@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/core/workerenv.h"
+#include "launcher/cpulist.h"
 
 /* A word as a shell would need it. */
 static void print_word(FILE *to, const char *s)
@@ -39,11 +40,14 @@ static void print_command(FILE *to, const struct job *j)
 static void print_ranks(FILE *to, const struct job *j)
 {
     unsigned i;
+    char     cpus[256];
 
     for (i = 0; i < j->nproc.n; i++) {
         (void) fprintf(to, "  rank %u  local rank %u", i, j->cfg.is_virtual_local_rank ? 0 : i);
         if (j->devices)
             (void) fprintf(to, "  CUDA_VISIBLE_DEVICES=%s", j->devices[i]);
+        if (j->masks)
+            (void) fprintf(to, "  cpus %s", cpulist_format(&j->masks[i], cpus, sizeof cpus));
         (void) fputc('\n', to);
     }
 }
