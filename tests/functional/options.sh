@@ -1,0 +1,173 @@
+#!/bin/sh
+# The command line: what it refuses and how, what it warns of, and where each value comes from.
+. "$(dirname "$0")/lib.sh"
+
+words <<'EOF'
+# refuses 'sentence' OPTION...: status 2, the sentence after a line of usage, and no worker was started.
+refuses() {
+    refuses_what=$1; shift
+    expect_status 2 "$CCRUN" "$@" --no-python touch started
+    has err "usage: ccrun" "ccrun: error: $refuses_what"
+    [ ! -e started ] || fail "a worker was started"
+    empty out
+}
+EOF
+
+it 'refuses what no parser understands, in the words of torchrun' <<'EOF'
+refuses "argument --max-restarts/--max_restarts: invalid int value: 'x'" --max-restarts x
+refuses "argument --monitor-interval/--monitor_interval: invalid float value: 'x'" --monitor_interval=x
+refuses "argument --start-method/--start_method: invalid choice: 'bad' (choose from 'spawn', 'fork', 'forkserver')" \
+    --start-method bad
+refuses "argument --standalone: ignored explicit argument '1'" --standalone=1
+refuses "argument --rdzv-conf/--rdzv_conf: expected one argument" --rdzv-conf -x
+refuses "unrecognized arguments: --foo" --foo
+EOF
+
+it 'says that an abbreviation is ambiguous, with all that it could mean' <<'EOF'
+refuses "ambiguous option: --master=h could match --master-addr, --master_addr, --master-port, --master_port" --master=h
+EOF
+
+it 'refuses a line without a script' <<'EOF'
+expect_status 2 "$CCRUN" --standalone
+has err 'ccrun: error: the following arguments are required: training_script, training_script_args'
+EOF
+
+it 'refuses values that make no sense, with one sentence' <<'EOF'
+refuses 'nnodes=1:2:3 is not in "MIN:MAX" format' --nnodes 1:2:3
+refuses 'min_nodes must be > 0 and <= max_nodes, got min_nodes=0, max_nodes=0' --nnodes 0
+refuses '--nnodes 2 needs 2 nodes; this version of ccrun runs one' --nnodes 2
+refuses 'max_restarts must be >= 0' --max-restarts -1
+refuses 'shutdown_timeout must be non-negative, got -1' --shutdown-timeout -1
+refuses '--redirects: 4 does not match: <^[0123]$> or <^(\d:[0123],)*(\d:[0123])$>' -r 4
+refuses '--tee: 0:1, does not match' -t 0:1,
+refuses '--local_ranks_filter must be a comma-separated list of integers e.g. --local_ranks_filter=0,1,2' \
+    --local-ranks-filter x
+refuses "Could not find entrypoint under 'torchrun.logs_specs[x]' key" --logs-specs x
+refuses 'The rendezvous backend name must be a non-empty string.' --rdzv-backend=
+refuses "The rendezvous backend 'foo' is not registered. Did you forget to call \`register\`?" --rdzv-backend foo
+refuses 'port is missing in endpoint: h. Try to specify --master-port' --rdzv-endpoint h
+refuses "The port number of the rendezvous endpoint 'h:x' must be an integer between 0 and 65536." --rdzv-endpoint h:x
+refuses 'The last_call timeout (0:00:00) must be positive.' --rdzv-conf last_call_timeout=0
+refuses "The rendezvous configuration option 'a' must have a value specified." --rdzv-conf a
+refuses '--signals-to-handle: SIGKILL cannot be handled' --signals-to-handle SIGKILL
+refuses "--event-log-handler: 'x' is neither null nor console" --event-log-handler x
+EOF
+
+it 'refuses --no-python with --module' <<'EOF'
+refuses "Don't use both the '--no-python' flag and the '--module' flag at the same time." -m
+expect_status 2 env PET_NO_PYTHON=1 PET_MODULE=1 "$CCRUN" true
+has err "Don't use both the '--no-python' flag and the '--module' flag"
+expect_status 0 env PET_NO_PYTHON=1 PET_MODULE=0 "$CCRUN" true
+EOF
+
+it 'names the variable that holds a bad value' <<'EOF'
+expect_status 2 env PET_MAX_RESTARTS=abc "$CCRUN" --no-python true
+has err "argument --max-restarts/--max_restarts: invalid int value: 'abc' (from PET_MAX_RESTARTS)"
+expect_status 2 env PET_MODULE=yes "$CCRUN" true
+has err "PET_MODULE: invalid literal for int() with base 10: 'yes'"
+EOF
+
+it 'prints bad values so that they cannot harm a terminal' <<'EOF'
+expect_status 2 "$CCRUN" --max-restarts "$(printf 'a\033[31m\nb')" x.py
+has err "invalid int value: 'a\\x1b[31m\\nb'"
+EOF
+
+it 'passes everything after the script through' <<'EOF'
+expect_status 0 "$CCRUN" --no-python printf '[%s]' --mo 0.9 --log x -m y --nnodes 7 -- --
+same '[--mo][0.9][--log][x][-m][y][--nnodes][7][--][--]' "$(cat out)"
+expect_status 0 "$CCRUN" --no-python -- printf '[%s]' -- -h
+same '[--][-h]' "$(cat out)"
+EOF
+
+it 'understands both spellings, abbreviations and --nproc' <<'EOF'
+for option in --nproc=2 --nproc_per_node=2 --nproc-per-node=2 --nproc-p=2; do
+    expect_status 0 "$CCRUN" "$option" --no-python echo x
+    same 2 "$(grep -c x out)"
+done
+EOF
+
+it 'takes everything from PET_ variables' <<'EOF'
+expect_status 0 env PET_NNODES=1 PET_NPROC_PER_NODE=4 PET_RDZV_ID=job PET_MONITOR_INTERVAL=1 PET_START_METHOD=spawn \
+    PET_NO_PYTHON=1 "$CCRUN" sh -c 'echo "$TORCHELASTIC_RUN_ID"'
+same 4 "$(grep -cx job out)"
+EOF
+
+it 'names an unknown key of --rdzv-conf once, with a guess, and is strict about it if asked' <<'EOF'
+expect_status 0 "$CCRUN" --rdzv-conf "'join_timout=5,timeout=5'" --no-python true
+has err "--rdzv-conf: unknown key 'join_timout' is ignored; did you mean join_timeout?"
+same 1 "$(wc -l <err)"
+refuses "--rdzv-conf: unknown key 'join_timout' is ignored; did you mean join_timeout?" --strict --rdzv-conf join_timout=5
+EOF
+
+it 'names an unknown variable once, with a guess, and is strict about it if asked' <<'EOF'
+expect_status 0 env CCRUN_LOGDIR=x "$CCRUN" --no-python true
+has err 'unknown variable CCRUN_LOGDIR is ignored; did you mean CCRUN_LOG_DIR?'
+same 1 "$(wc -l <err)"
+expect_status 2 env CCRUN_LOGDIR=x CCRUN_STRICT=1 "$CCRUN" --no-python touch started
+[ ! -e started ]
+EOF
+
+it 'warns of contradictions once, and refuses them with --strict' <<'EOF'
+expect_status 0 "$CCRUN" --standalone --rdzv-endpoint h:1 --rdzv-id x --no-python true
+has err '--standalone: --rdzv-endpoint, --rdzv-id are ignored'
+same 1 "$(wc -l <err)"
+refuses '--standalone: --rdzv-endpoint is ignored' --strict --standalone --rdzv-endpoint h:1
+EOF
+
+it 'keeps a given --rdzv-id on one node' <<'EOF'
+expect_status 0 "$CCRUN" --rdzv-id mine --no-python sh -c 'echo "$TORCHELASTIC_RUN_ID"'
+same mine "$(cat out)"
+EOF
+
+it 'shows every timeout, its variable and where its value comes from' <<'EOF'
+expect_status 0 env CCRUN_DRAIN_TIMEOUT=1.5 PET_SHUTDOWN_TIMEOUT=9 "$CCRUN" --unkillable-timeout 7 --show-config
+has out 'drain-timeout = 1.5 (CCRUN_DRAIN_TIMEOUT)' 'shutdown-timeout = 9 (PET_SHUTDOWN_TIMEOUT)' \
+    'unkillable-timeout = 7 (command line)' 'role = default (default)'
+expect_status 0 "$CCRUN" --help
+for option in $(grep -oE -- '--[a-z-]*timeout' out | sort -u); do
+    name=CCRUN_$(echo "${option#--}" | tr 'a-z-' 'A-Z_')
+    expect_status 0 env "$name=8" "$CCRUN" --show-config
+    has out "${option#--} = 8 ($name)"
+done
+EOF
+
+it 'has help that fits 100 columns, on standard output' <<'EOF'
+expect_status 0 "$CCRUN" --help
+has out 'usage: ccrun [options] training_script [training_script_args ...]' '--nproc-per-node'
+same '' "$(cut -c101- out | tr -d '\n')"
+empty err
+expect_status 0 "$CCRUN" -mh
+EOF
+
+it 'completes for bash' <<'EOF'
+command -v bash >/dev/null || exit 0
+"$CCRUN" --dump=bash >complete
+cat >try <<'X'
+. ./complete
+COMP_WORDS=(ccrun --nproc) COMP_CWORD=1
+_ccrun
+echo "${COMPREPLY[@]}"
+COMP_WORDS=(ccrun --cr k) COMP_CWORD=2
+_ccrun
+echo "${COMPREPLY[@]}"
+X
+same '--nproc-per-node,keep,' "$(bash try | tr '\n' ,)"
+EOF
+
+it 'completes for zsh and fish' <<'EOF'
+"$CCRUN" --dump=zsh >_ccrun
+"$CCRUN" --dump=fish >ccrun.fish
+has _ccrun '#compdef ccrun' "--nproc-per-node=[" ":value:(auto keep)"
+has ccrun.fish 'complete -c ccrun -l nproc-per-node -r' "-f -a 'auto keep'"
+if command -v zsh >/dev/null; then zsh -n _ccrun; fi
+if command -v fish >/dev/null; then fish -n ccrun.fish; fi
+EOF
+
+it 'writes OPTIONS of its manual page, which has no fault' <<'EOF'
+"$CCRUN" --dump=man >options
+sed -e '/@OPTIONS@/{r options' -e 'd' -e '}' "$HERE/../../man/ccrun.1" >ccrun.1
+has ccrun.1 'Fl -unkillable-timeout Ar SECONDS' '.Ev CCRUN_LOG_DIR , PET_LOG_DIR .'
+command -v mandoc >/dev/null || exit 0
+mandoc -Tlint -Wwarning ccrun.1
+EOF
+done_testing
