@@ -114,6 +114,15 @@ static int bind_workers(struct job *j, struct cc_err *err)
     return numa_bind(&j->machine, mode, &j->gpus, j->nproc.n, j->masks, err);
 }
 
+/* --show-config tells what will happen, not what happens without a scheduler. */
+static int suggest_nproc(struct job *j, struct cc_err *err)
+{
+    char text[16];
+
+    (void) snprintf(text, sizeof text, "%u", j->nproc.n);
+    return options_suggest(j->options, OPTION_nproc_per_node, text, j->nproc.from, err);
+}
+
 /* How many workers, and on what. */
 static int look_at_machine(struct job *j, struct cc_err *err)
 {
@@ -133,6 +142,8 @@ static int look_at_machine(struct job *j, struct cc_err *err)
         r = gpus_select(&j->gpus, o->gpus, err);
     if (r == 0)
         r = nproc_resolve(&j->machine, &req, &j->nproc, err);
+    if (r == 0 && j->nproc.from)
+        r = suggest_nproc(j, err);
     if (r == 0)
         r = plan_check_nproc(&j->plan, j->nproc.n, err);
     if (r == 0)
@@ -169,6 +180,8 @@ static int find_program(struct job *j, struct cc_err *err)
         .is_run_path = o->run_path,
     };
 
+    if (!o->worker_argv[0])
+        return 0; /* --show-config alone */
     return program_resolve(&j->machine, &req, &j->program, err);
 }
 

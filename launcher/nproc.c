@@ -93,6 +93,7 @@ static void from_scheduler(const struct nproc_req *req, const struct scheduler *
     unsigned visible = gpu_workers(req, g);
 
     ret->n = s->nproc;
+    ret->from = s->nproc_from;
     if (s->is_gpu_count && (g->is_limited || req->gpus) && visible > 0 && visible < ret->n) {
         ret->n = visible;
         (void) snprintf(ret->why, sizeof ret->why, "%s, %s=%u, but %s", s->name, s->nproc_from, s->nproc,
@@ -142,6 +143,8 @@ int nproc_resolve(const struct machine *m, const struct nproc_req *req, struct n
     r = given.text ? from_text(m, &given, &n, err) : from_nothing(m, &given, &n, err);
     if (r < 0)
         return r;
+    if (given.text != req->text)
+        n.from = "PET_N_PROC_PER_NODE";
     *ret = n;
     return 0;
 }

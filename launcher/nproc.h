@@ -19,9 +19,10 @@ struct nproc_req {
 };
 
 struct nproc {
-    unsigned n;
-    char     why[512];  /* "gpu: 8 GPUs (NVML)", for -v and --dry-run */
-    char     hint[128]; /* one sentence for the user when more was to be had, else "" */
+    unsigned    n;
+    const char *from;      /* the variable that said so when it was not the option, or NULL */
+    char        why[512];  /* "gpu: 8 GPUs (NVML)", for -v and --dry-run */
+    char        hint[128]; /* one sentence for the user when more was to be had, else "" */
 };
 
 /* -EINVAL with a sentence for the user: an unknown word, no GPU, a number out of 1..NPROC_MAX. */

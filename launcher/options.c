@@ -424,7 +424,7 @@ static int parse(struct options *o, char **argv, const char *(*env)(const char *
     r = parse_env(o, env, err);
     if (r < 0)
         return r;
-    if (!*o->worker_argv && !o->show_config)
+    if (!*o->worker_argv && (!o->show_config || o->dry_run || o->print_env))
         return cc_fail(err, -EINVAL,
                        "the following arguments are required: training_script, training_script_args");
     return 0;

@@ -67,7 +67,7 @@ static inline bool options_is_given(const struct options *o, enum option_id id)
     return o->source[id] != OPTION_DEFAULT;
 }
 
-/* A scheduler or a host file decides: replaces a default only. `who` and `text` are borrowed. */
+/* A scheduler or the plan decides: replaces a default only. `text` is copied, `who` is borrowed. */
 int options_suggest(struct options *o, enum option_id id, const char *text, const char *who,
                     struct cc_err *err);
 

@@ -272,7 +272,11 @@ int option_set(const struct option_setting *s, struct cc_err *err)
 int options_suggest(struct options *o, enum option_id id, const char *text, const char *who,
                     struct cc_err *err)
 {
-    const struct option_setting s = { o, id, text, OPTION_OTHER, who };
+    char                 *kept = option_take(o, strlen(text) + 1, err);
+    struct option_setting s = { o, id, kept, OPTION_OTHER, who };
 
+    if (!kept)
+        return -ENOMEM;
+    memcpy(kept, text, strlen(text) + 1);
     return options_is_given(o, id) ? 0 : option_set(&s, err);
 }

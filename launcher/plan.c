@@ -265,6 +265,18 @@ static int resolve_endpoint(struct endpoint *at, const struct plan_values *p, st
     return r;
 }
 
+/* What the defaults came down to, for --show-config. */
+static int suggest(const struct plan_values *p, struct options *o, struct cc_err *err)
+{
+    int r = 0;
+
+    if (!is_text(p->backend, o->rdzv_backend))
+        r = options_suggest(o, OPTION_rdzv_backend, p->backend, "one node", err);
+    if (r == 0 && !is_text(p->run_id, o->rdzv_id))
+        r = options_suggest(o, OPTION_rdzv_id, p->run_id, "made up", err);
+    return r;
+}
+
 static int resolve_rendezvous(struct plan_values *ret, struct options *o, const char *random_id,
                               struct cc_err *err)
 {
@@ -284,7 +296,9 @@ static int resolve_rendezvous(struct plan_values *ret, struct options *o, const 
         r = resolve_endpoint(&at, ret, o, err);
     if (r == 0)
         r = check_node_rank(ret, o, err);
-    return r < 0 ? r : set_addresses(ret, o, &at, err);
+    if (r == 0)
+        r = set_addresses(ret, o, &at, err);
+    return r < 0 ? r : suggest(ret, o, err);
 }
 
 /* ---- the rest */

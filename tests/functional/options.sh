@@ -3,11 +3,11 @@
 . "$(dirname "$0")/lib.sh"
 
 words <<'EOF'
-# refuses 'sentence' OPTION...: status 2, the sentence after a line of usage, and no worker was started.
+# refuses 'sentence' OPTION...: status 2, the sentence, and no worker was started.
 refuses() {
     refuses_what=$1; shift
     expect_status 2 "$CCRUN" "$@" --no-python touch started
-    has err "usage: ccrun" "ccrun: error: $refuses_what"
+    has err "ccrun: error: $refuses_what"
     [ ! -e started ] || fail "a worker was started"
     empty out
 }
@@ -21,6 +21,7 @@ refuses "argument --start-method/--start_method: invalid choice: 'bad' (choose f
 refuses "argument --standalone: ignored explicit argument '1'" --standalone=1
 refuses "argument --rdzv-conf/--rdzv_conf: expected one argument" --rdzv-conf -x
 refuses "unrecognized arguments: --foo" --foo
+same 'usage: ccrun [options] training_script [training_script_args ...]' "$(head -n 1 err)"
 EOF
 
 it 'says that an abbreviation is ambiguous, with all that it could mean' <<'EOF'
@@ -122,13 +123,20 @@ EOF
 it 'shows every timeout, its variable and where its value comes from' <<'EOF'
 expect_status 0 env CCRUN_DRAIN_TIMEOUT=1.5 PET_SHUTDOWN_TIMEOUT=9 "$CCRUN" --unkillable-timeout 7 --show-config
 has out 'drain-timeout = 1.5 (CCRUN_DRAIN_TIMEOUT)' 'shutdown-timeout = 9 (PET_SHUTDOWN_TIMEOUT)' \
-    'unkillable-timeout = 7 (command line)' 'role = default (default)'
+    'unkillable-timeout = 7 (command line)' 'role = default (default)' 'rdzv-backend = c10d (one node)'
 expect_status 0 "$CCRUN" --help
 for option in $(grep -oE -- '--[a-z-]*timeout' out | sort -u); do
     name=CCRUN_$(echo "${option#--}" | tr 'a-z-' 'A-Z_')
     expect_status 0 env "$name=8" "$CCRUN" --show-config
     has out "${option#--} = 8 ($name)"
 done
+EOF
+
+it 'shows what the scheduler decided' <<'EOF'
+expect_status 0 env SLURM_JOB_ID=1 SLURM_GPUS_ON_NODE=3 "$CCRUN" --show-config
+has out 'nproc-per-node = 3 (SLURM_GPUS_ON_NODE)'
+expect_status 0 env SLURM_JOB_ID=1 SLURM_GPUS_ON_NODE=3 "$CCRUN" --nproc 2 --show-config
+has out 'nproc-per-node = 2 (command line)'
 EOF
 
 it 'has help that fits 100 columns, on standard output' <<'EOF'
