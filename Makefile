@@ -176,6 +176,21 @@ fuzz check-fuzz:
 	+$(Q)$(MAKE) --no-print-directory CC=clang SAN=fuzzer-no-link,address,undefined fuzzers
 	$(Q)scripts/fuzz $(BUILD)/v-clang-fuzzer-no-link-address-undefined/bin/fuzz $(FUZZ_SECONDS) $(FUZZ)
 
+# ---- measurements beside the peers
+
+$(BIN)/bench/%: $(OBJ)/tests/bench/%.o $(OUT)/libccrun-all.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
+
+# BENCH='ROW...' measures only these; PYTHON=... has the torch to compare with.
+.PHONY: bench check-bench bench-programs
+bench-programs: $(patsubst tests/bench/%.c,$(BIN)/bench/%,$(bench_src))
+bench check-bench: $(programs) bench-programs
+	$(Q)scripts/bootstrap bench
+	$(Q)python=$$(TORCH='$(TORCH)' PYTHON='$(PYTHON)' scripts/torch-python $(BUILD)/venv) && \
+	    python3 tests/bench/bench.py --bin $(BIN) --torch "$$python" --json $(BUILD)/bench.json $(BENCH)
+
 # ---- everything at its full count: before a release, not for every change
 
 .PHONY: soak

@@ -1,0 +1,593 @@
+#!/usr/bin/env python3
+"""Measure ccrun beside its peers, in one run on one machine: bench.py [--bin DIR] [--torch PYTHON] [--json FILE] [ROW...]
+
+Each row prints what ccrun needs, what each peer that is installed needs (mpiexec.hydra, torchrun of --torch, tini, dumb-init,
+a bare spawn loop), the ratio to the best of them, the target and whether it is met.  Figures are medians of --runs runs
+(10), ours and theirs in turn, so that a noisy neighbour hits both.  --slow adds the peers that need half a minute a case.
+The exit status is 0 when every row met its target, 1 otherwise.
+"""
+import argparse
+import ctypes
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MARK = "CCRUN_BENCH_MARK"
+DEVNULL = subprocess.DEVNULL
+ROWS = {}
+
+
+def row(function):
+    ROWS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+class Bench:
+    def __init__(self, args):
+        self.bin = os.path.abspath(args.bin)
+        self.ccrun = os.path.join(self.bin, "ccrun")
+        self.store = os.path.join(self.bin, "ccrun-store")
+        self.worker = self.tool("worker")
+        self.runs = args.runs
+        self.slow = args.slow
+        self.python = args.torch
+        self.torchrun = [args.torch, "-W", "ignore", "-m", "torch.distributed.run"] if args.torch else None
+        self.hydra = shutil.which("mpiexec.hydra")
+        self.rows = []
+        self.only = args.rows
+
+    def tool(self, name):
+        return os.path.join(self.bin, "bench", name)
+
+    def launcher(self, name, nproc, options=()):
+        if name == "ccrun":
+            return [self.ccrun, "--no-python", "--nproc-per-node", str(nproc), *options]
+        if name == "torchrun":
+            return [*self.torchrun, "--no-python", "--nproc-per-node", str(nproc), *options]
+        if name == "hydra":
+            return [self.hydra, "-n", str(nproc), *options]
+        return [shutil.which(name), *(["-s"] if name == "tini" else []), "--"]
+
+    def peers(self, *names):
+        there = {"torchrun": self.torchrun, "hydra": self.hydra}
+        return [n for n in names if there.get(n, shutil.which(n) if n not in there else None)]
+
+    def report(self, what, unit, ours, peers, target, is_met, note=""):
+        """peers: {name: figure}. Ratios are ours to the best peer: below 1 is better, except for rates."""
+        is_rate = unit.endswith("/s")
+        figures = [v for v in peers.values() if isinstance(v, (int, float))]
+        best = (max if is_rate else min)(figures) if figures and isinstance(ours, (int, float)) else None
+        ratio = ours / best if best else None
+        self.rows.append({"what": what, "unit": unit, "ours": ours, "peers": peers, "ratio": ratio, "target": target,
+                          "met": bool(is_met), "note": note})
+        show = lambda v: "%.4g" % v if isinstance(v, float) else str(v)
+        print("%-4s %-52s %10s %-5s %s%s   target %s%s"
+              % ("ok" if is_met else "MISS", what, show(ours), unit,
+                 "  ".join("%s %s" % (n, show(v)) for n, v in peers.items()),
+                 "   x %.2f" % ratio if ratio else "", target, "   (%s)" % note if note else ""), flush=True)
+
+
+# ---- running and watching
+
+
+def wall(cmd, env=None, limit=120):
+    """Milliseconds of a whole process, and its status. Killed, with status None, after `limit` seconds."""
+    actions = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)]
+    begin = time.monotonic()
+    pid = os.posix_spawn(cmd[0], cmd, env or os.environ, file_actions=actions)
+    old = signal.signal(signal.SIGALRM, lambda *_: os.kill(pid, signal.SIGKILL))
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    _, status = os.waitpid(pid, 0)
+    ms = (time.monotonic() - begin) * 1e3
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, old)
+    return ms, None if ms >= limit * 1e3 else os.waitstatus_to_exitcode(status)
+
+
+def in_turn(runs, **measures):
+    """Calls every measure `runs` times, in turn; the median of each. A measure may be (function, fewer runs)."""
+    got = {name: [] for name in measures}
+    for i in range(runs):
+        for name, measure in measures.items():
+            function, most = measure if isinstance(measure, tuple) else (measure, runs)
+            if i < most:
+                got[name].append(function())
+    return {name: statistics.median(v) for name, v in got.items()}
+
+
+def tool_ms(*cmd):
+    return float(subprocess.run(cmd, check=True, capture_output=True, text=True).stdout.split()[0])
+
+
+class Marked:
+    """Processes that carry a mark of this run in their environment: found whatever they are called and did."""
+
+    def __init__(self):
+        self.value = uuid.uuid4().hex
+        self.env = dict(os.environ, **{MARK: self.value})
+        self.needle = ("%s=%s" % (MARK, self.value)).encode()
+
+    def pids(self, program=None):
+        found = []
+        for name in os.listdir("/proc"):
+            if not name.isdigit():
+                continue
+            try:
+                with open("/proc/%s/environ" % name, "rb") as f:
+                    if self.needle not in f.read():
+                        continue
+                if program and os.readlink("/proc/%s/exe" % name) != program:
+                    continue
+                found.append(int(name))
+            except OSError:
+                pass # gone, or a zombie
+        return found
+
+    def wait_for(self, count, program, limit=60):
+        end = time.monotonic() + limit
+        while len(self.pids(program)) < count:
+            if time.monotonic() > end:
+                raise RuntimeError("%d processes of %s did not come up" % (count, program))
+            time.sleep(0.02)
+
+    def wait_gone(self, limit):
+        """Seconds until none is left, or None."""
+        begin = time.monotonic()
+        while self.pids():
+            if time.monotonic() - begin > limit:
+                return None
+            time.sleep(0.005)
+        return time.monotonic() - begin
+
+    def kill(self):
+        while self.pids():
+            for pid in self.pids():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
+            reap_orphans()
+            time.sleep(0.01)
+
+
+def reap_orphans():
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def start(cmd, marked, **kw):
+    kw = {"stdin": DEVNULL, "stdout": DEVNULL, "stderr": DEVNULL, **kw}
+    return subprocess.Popen(cmd, env={**marked.env, **kw.pop("env", {})}, start_new_session=True, **kw)
+
+
+def memory(pids):
+    """Resident and proportional set size of the processes together, in MB."""
+    total = {"Rss": 0, "Pss": 0}
+    for pid in pids:
+        with open("/proc/%d/smaps_rollup" % pid) as f:
+            for line in f:
+                key = line.split(":")[0]
+                if key in total:
+                    total[key] += int(line.split()[1])
+    return total["Rss"] / 1024, total["Pss"] / 1024
+
+
+# ---- starting
+
+
+def start_row(b, n, quiet):
+    def measure(name, most=b.runs):
+        cmd = b.launcher(name, n) + ["/bin/true"]
+
+        def once():
+            ms, status = wall(cmd)
+            if status != 0:
+                raise RuntimeError("%s ended with status %s" % (" ".join(cmd), status))
+            return ms
+        return once, most
+
+    peers = {name: measure(name, 3 if name == "torchrun" else b.runs) for name in b.peers("hydra", "torchrun")}
+    got = in_turn(b.runs, ours=measure("ccrun"), loop=lambda: tool_ms(b.tool("spawnloop"), str(n), "1", "/bin/true"), **peers)
+    ours, loop = got.pop("ours"), got.pop("loop")
+    limit = 1.6 * loop + 4
+    b.report("start %d x /bin/true, whole process" % n, "ms", ours, {**got, "loop": loop},
+             "<= hydra and <= 1.6 x loop + 4 = %.1f (quiet: %g)" % (limit, quiet),
+             ours <= limit and ours <= got.get("hydra", ours))
+
+
+@row
+def start_1(b): start_row(b, 1, 5)
+
+
+@row
+def start_8(b): start_row(b, 8, 10)
+
+
+@row
+def start_64(b): start_row(b, 64, 30)
+
+
+@row
+def start_256(b): start_row(b, 256, 120)
+
+
+@row
+def ballast(b):
+    spawn = lambda mb: lambda: tool_ms(b.tool("agentspawn"), "64", str(mb), "1", "/bin/true")
+    got = in_turn(b.runs, small=spawn(0), big=spawn(200))
+    b.report("spawn 64 with 200 MB resident in the agent", "ms", got["big"], {"without": got["small"]}, "<= 1.3 x without",
+             got["big"] <= 1.3 * got["small"])
+
+
+@row
+def many_exits(b):
+    """Children that are gone before the launcher has finished starting: a launcher that counts them late hangs."""
+    rounds = max(b.runs, int(os.environ.get("CCRUN_REPEAT", "100")))
+    hangs = wrong = 0
+    for i in range(rounds):
+        code = i % 3
+        program = ["/bin/sh", "-c", "exit %d" % code] if code else ["/bin/true"]
+        _, status = wall(b.launcher("ccrun", 256) + program, limit=20)
+        hangs += status is None
+        wrong += status not in (None, code)
+    b.report("256 instant exits, %d times: hangs" % rounds, "", hangs, {}, "0, every code right", hangs == 0 and wrong == 0,
+             "%d wrong codes" % wrong if wrong else "")
+
+
+# ---- memory
+
+
+def memory_row(b, n, limit_rss, limit_pss):
+    def measure(name):
+        marked = Marked()
+        job = start(b.launcher(name, n) + [b.worker, "sleep"], marked)
+        try:
+            marked.wait_for(n, b.worker)
+            time.sleep(0.1) # what is read is a state, not a race: let the start's last pages settle
+            workers = set(marked.pids(b.worker))
+            return memory([p for p in marked.pids() if p not in workers])
+        finally:
+            marked.kill()
+            job.wait()
+
+    rss, pss = measure("ccrun")
+    peers = {name: measure(name) for name in b.peers("hydra", "torchrun")}
+    b.report("memory of keeper and agent, %d workers: RSS" % n, "MB", rss, {k: v[0] for k, v in peers.items()},
+             "<= %g" % limit_rss, rss <= limit_rss)
+    b.report("memory of keeper and agent, %d workers: PSS" % n, "MB", pss, {k: v[1] for k, v in peers.items()},
+             "<= %g" % limit_pss, pss <= limit_pss)
+
+
+@row
+def memory_8(b): memory_row(b, 8, 7, 3)
+
+
+@row
+def memory_256(b): memory_row(b, 256, 11, 8)
+
+
+# ---- failing and starting again
+
+
+def stamp(folder, name):
+    with open(os.path.join(folder, name)) as f:
+        return int(f.read()) / 1e6
+
+
+def stamped(b, name, options, check):
+    """One job of `worker stamp` in which rank 1 of 2 dies with code 7; check(folder, end in ms, status) gives the figure."""
+    folder = tempfile.mkdtemp()
+    try:
+        _, status = wall(b.launcher(name, 2, options) + [b.worker, "stamp", folder, "1", "7"])
+        return check(folder, time.monotonic() * 1e3, status)
+    finally:
+        shutil.rmtree(folder)
+
+
+@row
+def restart(b):
+    def measure(name):
+        return lambda: stamped(b, name, ["--max-restarts", "1"], lambda folder, *_:
+                               min(stamp(folder, "start.1.%d" % r) for r in (0, 1)) - stamp(folder, "exit.0.1"))
+
+    got = in_turn(b.runs, ours=measure("ccrun"), **{n: (measure(n), 3) for n in b.peers("torchrun")})
+    ours = got.pop("ours")
+    b.report("a worker dies -> first instruction of the next attempt", "ms", ours, got, "<= 20", ours <= 20)
+
+
+@row
+def detect(b):
+    codes = set()
+
+    def measure(name):
+        def check(folder, end, status):
+            if name == "ccrun":
+                codes.add(status)
+            return end - stamp(folder, "exit.0.1")
+        return lambda: stamped(b, name, [], check)
+
+    got = in_turn(b.runs, ours=measure("ccrun"), **{n: (measure(n), 3) for n in b.peers("torchrun")})
+    ours = got.pop("ours")
+    b.report("a worker dies with 7 -> launcher gone", "ms", ours, got, "<= 50, status 7", ours <= 50 and codes == {7},
+             "status %s" % sorted(codes, key=str))
+
+
+# ---- signals and what is left behind
+
+KILL_CASES = [ # worker, signals
+    ("sleep", [signal.SIGKILL]),
+    ("sleep", [signal.SIGTERM]),
+    ("deaf", [signal.SIGTERM]),
+    ("deaf", [signal.SIGINT, signal.SIGINT]),
+    ("parent", [signal.SIGTERM]),
+]
+
+
+def survivors(b, name, worker, signals, limit):
+    """How many processes are alive a second after the launcher has gone (or after `limit` seconds), and how long it took."""
+    marked = Marked()
+    n = 1 if name in ("tini", "dumb-init") else 2
+    job = start(b.launcher(name, n) + [b.worker, worker], marked)
+    try:
+        marked.wait_for(n * (2 if worker == "parent" else 1), b.worker)
+        begin = time.monotonic()
+        for i, number in enumerate(signals):
+            if i:
+                time.sleep(0.4)
+            job.send_signal(number)
+        try:
+            job.wait(limit)
+            took = time.monotonic() - begin
+        except subprocess.TimeoutExpired:
+            took = None
+        gone = marked.wait_gone(1)
+        reap_orphans()
+        return 0 if gone is not None else len(marked.pids(b.worker)), took
+    finally:
+        marked.kill()
+        job.wait()
+
+
+@row
+def kill_cases(b):
+    peers = b.peers("hydra", "tini", "dumb-init", *(["torchrun"] if b.slow else []))
+    for worker, signals in KILL_CASES:
+        what = "+".join(s.name for s in signals)
+        got = {}
+        for name in ["ccrun", *peers]:
+            options = {"ccrun": 45}.get(name, 35 if b.slow else 5)
+            left, took = survivors(b, name, worker, signals, options)
+            got[name] = left if took is not None else "hang"
+        ours = got.pop("ccrun")
+        b.report("survivors, %s, worker %s" % (what, worker), "", ours, got, "0 within 1 s", ours == 0)
+
+
+def deaf_job(b, n, options, worker="deaf"):
+    marked = Marked()
+    job = start(b.launcher("ccrun", n, options) + [b.worker, worker], marked)
+    marked.wait_for(n * (2 if worker == "family" else 1), b.worker)
+    return marked, job
+
+
+def ends_after(b, n, options, signals, worker="deaf"):
+    marked, job = deaf_job(b, n, options, worker)
+    try:
+        for number in signals[:-1]:
+            job.send_signal(number)
+            time.sleep(0.3)
+        begin = time.monotonic()
+        job.send_signal(signals[-1])
+        job.wait(60)
+        ms = (time.monotonic() - begin) * 1e3
+        return ms if not marked.pids() else float("inf")
+    finally:
+        marked.kill()
+        job.wait()
+
+
+@row
+def grace(b):
+    got = in_turn(min(b.runs, 10), ours=lambda: ends_after(b, 2, ["--shutdown-timeout", "1"], [signal.SIGTERM]))
+    b.report("TERM, workers ignore it, grace 1 s: beyond the grace", "ms", got["ours"] - 1000, {}, "<= 100",
+             got["ours"] <= 1100)
+
+
+@row
+def second_interrupt(b):
+    got = in_turn(b.runs, ours=lambda: ends_after(b, 2, [], [signal.SIGINT, signal.SIGINT]))
+    b.report("second Ctrl-C, workers ignore it", "ms", got["ours"], {}, "<= 100", got["ours"] <= 100)
+
+
+@row
+def family(b):
+    got = in_turn(b.runs, ours=lambda: ends_after(b, 256, [], [signal.SIGINT, signal.SIGINT], "family"),
+                  walk=lambda: tool_ms(b.tool("killtree"), "256", "1"))
+    b.report("kill 256 workers and 256 daemons", "ms", got["ours"], {"bare walk": got["walk"]}, "<= 50", got["ours"] <= 50)
+
+
+@row
+def agent_killed(b):
+    """SIGKILL of the keeper, then of the agent, workers with daemons: how long until nothing is left."""
+    def once(which):
+        marked, job = deaf_job(b, 4, [], "family")
+        try:
+            mine = sorted(marked.pids(b.ccrun), key=lambda pid: pid != job.pid) # the keeper first
+            begin = time.monotonic()
+            os.kill(mine[which if len(mine) > which else 0], signal.SIGKILL)
+            gone = marked.wait_gone(5) if which == 0 else (job.wait(5), marked.wait_gone(5))[1]
+            return (time.monotonic() - begin) * 1e3 if gone is not None else float("inf")
+        finally:
+            marked.kill()
+            job.wait()
+
+    got = in_turn(b.runs, keeper=lambda: once(0), agent=lambda: once(1))
+    for which, ms in got.items():
+        b.report("SIGKILL of the %s -> nothing is left" % which, "ms", ms, {}, "<= 1000", ms <= 1000)
+
+
+@row
+def held_pipe(b):
+    def once():
+        marked = Marked()
+        begin = time.monotonic()
+        job = start(b.launcher("ccrun", 1) + ["/bin/sh", "-c", "setsid sleep 30 & exit 0"], marked, stdout=subprocess.PIPE)
+        try:
+            job.stdout.read()
+            return (time.monotonic() - begin) * 1e3 if job.wait(60) == 0 else float("inf")
+        finally:
+            marked.kill()
+            job.wait()
+
+    got = in_turn(min(b.runs, 10), ours=once)
+    b.report("a daemon holds the pipe after the worker's exit", "ms", got["ours"], {}, "<= 2000", got["ours"] <= 2000)
+
+
+# ---- output
+
+PAYLOAD = 40_000_000
+
+
+def pipe_rate(producer, env, b, ranks):
+    begin = time.monotonic()
+    left = subprocess.Popen(producer, env={**os.environ, **env}, stdin=DEVNULL, stdout=subprocess.PIPE, stderr=DEVNULL)
+    right = subprocess.run([b.tool("readlines"), str(ranks), str(PAYLOAD)], stdin=left.stdout, capture_output=True, text=True)
+    left.stdout.close()
+    left.wait()
+    seconds = time.monotonic() - begin
+    return ranks * PAYLOAD / 1e6 / seconds, right.returncode == 0, right.stdout.strip()
+
+
+def output_row(b, what, options, peers, target):
+    bad = {}
+
+    def measure(name, cmd):
+        def once():
+            rate, is_whole, said = pipe_rate(cmd, {}, b, 2)
+            if not is_whole:
+                bad[name] = said
+            return rate
+        return once
+
+    work = [b.worker, "lines", str(PAYLOAD)]
+    measures = {"ours": measure("ccrun", b.launcher("ccrun", 2, options) + work)}
+    for name, opts in peers.items():
+        if b.peers(name):
+            measures[name] = (measure(name, b.launcher(name, 2, opts) + work), 3 if name == "torchrun" else b.runs)
+    got = in_turn(b.runs, **measures)
+    ours = got.pop("ours")
+    note = "; ".join("%s: %s" % (n, s.split(" ", 2)[-1]) for n, s in bad.items())
+    b.report(what, "MB/s", ours, got, ">= %g, every line whole" % target, ours >= target and "ccrun" not in bad, note)
+
+
+@row
+def labelled_output(b):
+    output_row(b, "labelled output, 2 x 40 MB of 80-byte lines", ["--label"],
+               {"hydra": ["-l"], "torchrun": ["--tee", "3"]}, 300)
+
+
+@row
+def plain_output(b):
+    output_row(b, "merged output without labels, the same", [], {"hydra": []}, 300)
+
+
+@row
+def stalled_reader(b):
+    marked = Marked()
+    rss = lambda: memory(marked.pids(b.ccrun))[0]
+    job = start(b.launcher("ccrun", 2, ["--label"]) + [b.worker, "bytes", "300000000"], marked, stdout=subprocess.PIPE)
+    idle_marked = Marked()
+    idle = start(b.launcher("ccrun", 2, ["--label"]) + [b.worker, "sleep"], idle_marked, stdout=subprocess.PIPE)
+    try:
+        marked.wait_for(2, b.worker)
+        idle_marked.wait_for(2, b.worker)
+        time.sleep(3)
+        grown = (rss() - memory(idle_marked.pids(b.ccrun))[0]) / 2
+        running = len(marked.pids(b.worker))
+    finally:
+        marked.kill()
+        idle_marked.kill()
+        job.stdout.close()
+        idle.stdout.close()
+        job.wait()
+        idle.wait()
+    b.report("reader stalled for 3 s, 300 MB to come: growth a stream", "MB", grown, {}, "<= 1, workers wait",
+             grown <= 1 and running == 2)
+
+
+@row
+def full_disk(b):
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        return print("skip full-disk: needs root and unshare")
+    folder = tempfile.mkdtemp()
+    try:
+        inside = 'mount -t tmpfs -o size=1m tmpfs "$0" && exec "$@"'
+        cmd = ["unshare", "-m", "sh", "-c", inside, folder, *b.launcher("ccrun", 1, ["-r", "3", "--log-dir", folder]),
+               b.worker, "bytes", "20000000"]
+        job = subprocess.run(cmd, stdin=DEVNULL, capture_output=True, text=True, timeout=60)
+    finally:
+        shutil.rmtree(folder)
+    said = [line for line in job.stderr.splitlines() if "space" in line or "full" in line]
+    b.report("log disk full: exit status of a job that ends well", "", job.returncode, {}, "0, said on stderr",
+             job.returncode == 0 and len(said) >= 1, said[0] if said else "nothing was said")
+
+
+@row
+def hygiene(b):
+    """A parent with signals ignored and blocked and a stray descriptor: none of it reaches the workers."""
+    def spoil():
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
+        os.dup2(0, 9)
+
+    cmd = b.launcher("ccrun", 1) + [os.path.join(b.bin, "tests", "probe")]
+    out = subprocess.run(cmd, stdin=DEVNULL, capture_output=True, text=True, preexec_fn=spoil, close_fds=False, timeout=20).stdout
+    got = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+    ok = (int(got.get("SigBlk", "1"), 16) == 0 and int(got.get("SigIgn", "1"), 16) == 0 and got.get("pdeathsig") == "9"
+          and got.get("own_pgrp") == "1" and not any(k.startswith("fd") and k[2:].isdigit() and int(k[2:]) > 2 for k in got))
+    b.report("state a worker starts with", "", "clean" if ok else "spoilt", {}, "clean", ok,
+             "" if ok else " ".join("%s=%s" % kv for kv in got.items())[:300])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="build/bin")
+    parser.add_argument("--torch", default="")
+    parser.add_argument("--json")
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--slow", action="store_true")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="of: " + " ".join(ROWS))
+    args = parser.parse_args()
+    unknown = [r for r in args.rows if r not in ROWS]
+    if unknown:
+        parser.error("no such row: %s" % " ".join(unknown))
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) # PR_SET_CHILD_SUBREAPER: what a peer leaves behind comes to us
+    b = Bench(args)
+    load = os.getloadavg()[0]
+    print("%d CPUs, load %.2f, medians of %d runs" % (len(os.sched_getaffinity(0)), load, b.runs), flush=True)
+    for name in args.rows or ROWS:
+        try:
+            ROWS[name](b)
+        except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as e:
+            b.report(name, "", "failed", {}, "", False, str(e))
+        reap_orphans()
+    missed = [r["what"] for r in b.rows if not r["met"]]
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump({"cpus": len(os.sched_getaffinity(0)), "load": load, "runs": b.runs, "rows": b.rows}, f, indent=1)
+    print("%d of %d targets met" % (len(b.rows) - len(missed), len(b.rows)))
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
