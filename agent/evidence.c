@@ -74,7 +74,8 @@ void evidence_start(struct evidence_watch *w, const char *root)
 {
     *w = (struct evidence_watch){ .root = root ? root : "" };
     (void) cgroup_oom_read(w->root, &w->oom);
-    w->is_machine_known = machine_oom_kills(w->root, &w->machine_oom_kills);
+    /* The kernel sums the counters of all CPUs for this file: only where it is needed. */
+    w->is_machine_known = !w->oom.is_known && machine_oom_kills(w->root, &w->machine_oom_kills);
 }
 
 static void describe_limits(const struct cgroup_oom *oom, struct evidence *ret)
