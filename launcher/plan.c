@@ -196,8 +196,9 @@ static int check_node_rank(struct plan_values *ret, const struct options *o, str
     if (!is_text(ret->backend, "static"))
         return 0;
     if (o->node_rank < 0 || o->node_rank >= ret->max_nodes)
-        return cc_fail(err, -EINVAL, "--node-rank %lld is not one of the %u nodes (0 to %u)",
-                       (long long) o->node_rank, ret->max_nodes, ret->max_nodes - 1);
+        return cc_fail(err, -EINVAL, "--node-rank %lld is out of range: the ranks of %u node%s are 0 to %u",
+                       (long long) o->node_rank, ret->max_nodes, ret->max_nodes == 1 ? "" : "s",
+                       ret->max_nodes - 1);
     ret->node_rank = (unsigned) o->node_rank;
     return 0;
 }
@@ -444,7 +445,7 @@ void plan_streams_free(struct plan_streams *s)
 int plan_check_nproc(const struct plan_values *p, unsigned nproc, struct cc_err *err)
 {
     if (p->stdin_rank >= 0 && (unsigned) p->stdin_rank >= nproc)
-        return cc_fail(err, -EINVAL, "--stdin %d: there are only %u workers (0 to %u)", p->stdin_rank, nproc,
-                       nproc - 1);
+        return cc_fail(err, -EINVAL, "--stdin %d is out of range: the local ranks of %u worker%s are 0 to %u",
+                       p->stdin_rank, nproc, nproc == 1 ? "" : "s", nproc - 1);
     return 0;
 }

@@ -114,8 +114,9 @@ Test(plan, what_torchrun_leaves_without_a_sentence_has_one)
         { "--monitor-interval 0", "--monitor-interval 0 must be > 0" },
         { "--monitor-interval nan", "--monitor-interval nan must be > 0" },
         { "--event-log-handler x", "--event-log-handler: 'x' is neither null nor console" },
-        { "--node-rank 1 --master-port 1", "--node-rank 1 is not one of the 1 nodes (0 to 0)" },
-        { "--node-rank -1 --master-port 1", "--node-rank -1 is not one of the 1 nodes (0 to 0)" },
+        { "--node-rank 1 --master-port 1", "--node-rank 1 is out of range: the ranks of 1 node are 0 to 0" },
+        { "--node-rank -1 --master-port 1",
+          "--node-rank -1 is out of range: the ranks of 1 node are 0 to 0" },
         { "--stdin x", "--stdin: 'x' is neither a local rank nor all nor none" },
         { "--stdin -1", "--stdin: '-1' is neither a local rank nor all nor none" },
         { "--log-keep -1", "--log-keep -1 is out of range (0 to 1000)" },
@@ -266,5 +267,5 @@ Test(plan, stdin_must_go_to_a_worker_that_exists)
     plan(&t, "--stdin 2");
     cr_assert_eq(plan_check_nproc(&t.p, 3, &t.err), 0);
     cr_assert_eq(plan_check_nproc(&t.p, 2, &t.err), -EINVAL);
-    cr_assert_str_eq(t.err.msg, "--stdin 2: there are only 2 workers (0 to 1)");
+    cr_assert_str_eq(t.err.msg, "--stdin 2 is out of range: the local ranks of 2 workers are 0 to 1");
 }
