@@ -11,9 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/core/group.h"
 #include "agent/core/macros.h"
-#include "agent/core/policy.h"
+#include "agent/core/node.h"
 #include "agent/core/workerenv.h"
 #include "agent/signals.h"
 #include "agent/tell.h"
@@ -43,16 +42,17 @@ struct agent {
     struct tell          tell;
     struct workers      *workers;
     struct workerenv    *env;
-    struct group         group;
-    struct policy        policy;
+    struct node          node;
     unsigned  n_undrained;      /* workers whose streams are not read to the end */
     bool      is_childless;     /* nothing of the job is left, as of the last reaping */
-    bool      has_ended, is_clean; /* the attempt is over and not dealt with yet */
     bool      is_done;          /* everything is closing */
+    unsigned  status;           /* ccrun's, once it is done */
+    bool      is_unheard;       /* the console is gone and there are no files: not dealt with yet */
     uint64_t  stop_self_at;     /* after SIGTSTP; UINT64_MAX: not under way */
 };
 
 static void settle(struct agent *a);
+static void on_timer(uv_timer_t *t);
 
 __attribute__((format(printf, 3, 4))) static void say(const struct agent *a, int verbosity, const char *fmt, ...)
 {
@@ -76,7 +76,7 @@ __attribute__((format(printf, 3, 4))) static void say(const struct agent *a, int
         (void) !write(STDERR_FILENO, line, (size_t) n); /* nobody is left to be told that stderr is gone */
 }
 
-/* ---- what the group asks for */
+/* ---- what the node's core asks for */
 
 static void op_signal(void *ctx, int signum)
 {
@@ -96,15 +96,52 @@ static void op_sweep(void *ctx, int signum)
     (void) tree_signal(signum);
 }
 
-static void op_ended(void *ctx, bool is_clean)
+static unsigned op_attempt_ended(void *ctx)
 {
     struct agent *a = ctx;
 
-    a->has_ended = true;
-    a->is_clean = is_clean;
+    tell_attempt_ended(&a->tell);
+    return report_first_code(a->tell.report);
 }
 
-static const struct group_ops group_ops = { op_signal, op_sweep, op_ended };
+static void say_stopping(const struct agent *a, int signum)
+{
+    char name[CC_SIGNAME_MAX];
+
+    if (signum == SIGPIPE)
+        say(a, 0, "ccrun: nobody reads the output any more: stopping %u workers\n", a->node.n_alive);
+    else
+        say(a, 0, "ccrun: %s: stopping %u workers (%" PRIu64 " s until SIGKILL)\n", cc_signal_name(signum, name),
+            a->node.n_alive, a->cfg->shutdown_timeout / 1000);
+}
+
+static void op_news(void *ctx, enum node_news news, int arg)
+{
+    struct agent *a = ctx;
+    char          why[400];
+
+    switch (news) {
+    case NODE_STOPPING:
+        say_stopping(a, arg);
+        break;
+    case NODE_KILLING:
+        say(a, 0, "ccrun: second SIGINT: killing %u workers\n", a->node.n_alive);
+        break;
+    case NODE_OUT_OF_TIME:
+        say(a, 0, "ccrun: %u of %u workers have not stopped after %" PRIu64 " s: SIGKILL\n", a->node.n_alive,
+            a->cfg->nproc, a->cfg->shutdown_timeout / 1000);
+        break;
+    case NODE_RESTARTING:
+        report_describe_first(a->tell.report, why, sizeof why);
+        say(a, 0, "ccrun: %s; restarting all %u workers, restart %u of %u\n", why, a->cfg->nproc,
+            a->node.policy.n_restarts + 1, a->cfg->max_restarts);
+        break;
+    case NODE_STUCK:
+        say(a, -1, "ccrun: %u of %u workers outlived SIGKILL (D state); they are left behind\n", a->node.n_alive,
+            a->cfg->nproc);
+        break;
+    }
+}
 
 /* ---- one attempt */
 
@@ -127,7 +164,7 @@ static int expand(const struct agent *a, unsigned local_rank, char ***ret, struc
         .group_world_size = 1,
         .role_rank = local_rank,
         .role_world_size = c->nproc,
-        .restart_count = a->policy.n_restarts,
+        .restart_count = a->node.policy.n_restarts,
         .max_restarts = c->max_restarts,
         .run_id = c->run_id,
         .role = c->role,
@@ -191,7 +228,7 @@ static int start_worker(struct agent *a, unsigned local_rank, struct cc_err *err
         .is_foreground = a->terminal.is_ours && a->cfg->stdin_rank == (int) local_rank,
     };
     struct logs_stdio io;
-    int r = logs_open(a->logs, local_rank, a->policy.n_restarts, &io, err);
+    int r = logs_open(a->logs, local_rank, a->node.policy.n_restarts, &io, err);
 
     if (r < 0)
         return r;
@@ -205,6 +242,7 @@ static int start_worker(struct agent *a, unsigned local_rank, struct cc_err *err
     if (req.is_foreground)
         a->terminal.worker = workers_get(a->workers, local_rank)->pid;
     a->n_undrained++;
+    node_started(&a->node);
     return 0;
 }
 
@@ -239,21 +277,26 @@ struct workerenv_job agent_env_of(const struct agent_cfg *c, uint16_t master_por
 
 static int make_env(struct agent *a, struct cc_err *err)
 {
-    const struct workerenv_job job = agent_env_of(a->cfg, store_server_port(a->store), a->policy.n_restarts);
+    const struct workerenv_job job = agent_env_of(a->cfg, store_server_port(a->store), a->node.policy.n_restarts);
 
     a->env = workerenv_free(a->env);
     return workerenv_new(&a->env, a->cfg->env, &job, err);
 }
 
-static void start_attempt(struct agent *a)
+static void op_start(void *ctx)
 {
+    struct agent *a = ctx;
     struct cc_err err = { 0 };
-    unsigned i;
-    int      r = make_env(a, &err);
+    unsigned      i;
+    int           r;
 
-    a->has_ended = a->is_childless = false;
+    if (a->node.policy.n_restarts > 0) {
+        report_restarted(a->tell.report);
+        store_server_new_round(a->store);
+    }
+    a->is_childless = false;
     tell_round(&a->tell);
-    group_event(&a->group, cc_monotonic_ms(), GROUP_START);
+    r = make_env(a, &err);
     for (i = 0; r == 0 && i < a->cfg->nproc; i++)
         r = start_worker(a, i, &err);
     if (r == 0) {
@@ -262,24 +305,10 @@ static void start_attempt(struct agent *a)
     }
     say(a, -1, "ccrun: %s\n", err.msg);
     tell_own_failure(err.msg);
-    policy_cannot_start(&a->policy, exec_code(r));
-    group_event(&a->group, cc_monotonic_ms(), GROUP_FAILED);
+    node_cannot_start(&a->node, cc_monotonic_ms(), exec_code(r));
 }
 
-/* ---- the end of an attempt, and of the job */
-
-static void restart(struct agent *a)
-{
-    char why[400];
-
-    report_describe_first(a->tell.report, why, sizeof why);
-    say(a, 0, "ccrun: %s; restarting all %u workers, restart %u of %u\n", why, a->cfg->nproc,
-        a->policy.n_restarts + 1, a->cfg->max_restarts);
-    report_restarted(a->tell.report);
-    policy_restarted(&a->policy);
-    store_server_new_round(a->store);
-    start_attempt(a);
-}
+/* ---- the end of the job */
 
 static void close_timer(struct agent *a)
 {
@@ -288,17 +317,16 @@ static void close_timer(struct agent *a)
         uv_close((uv_handle_t *) &a->keeper_watch, NULL);
 }
 
-static void finish(struct agent *a)
+static void op_finish(void *ctx, unsigned status)
 {
+    struct agent *a = ctx;
     struct cc_err err = { 0 };
 
+    a->status = status;
     signals_let_through(&a->signals); /* a console that nobody reads must not hold us against a signal */
     (void) logs_flush(a->logs);
     a->is_done = true;
-    if (!a->is_clean)
-        say(a, -1, "ccrun: %u of %u workers outlived SIGKILL (D state); they are left behind\n",
-            workers_alive(a->workers), a->cfg->nproc);
-    if (tell_job_ended(&a->tell, policy_exit_status(&a->policy), &err) < 0)
+    if (tell_job_ended(&a->tell, status, &err) < 0)
         say(a, -1, "ccrun: %s\n", err.msg);
     close_timer(a);
     signals_close(&a->signals);
@@ -306,45 +334,25 @@ static void finish(struct agent *a)
     store_server_close(a->store, NULL, NULL);
 }
 
-static void end_attempt(struct agent *a)
-{
-    unsigned code;
-
-    a->has_ended = false;
-    tell_attempt_ended(&a->tell);
-    code = report_first_code(a->tell.report);
-    if (a->policy.has_failure && !a->policy.is_final && code > 0)
-        a->policy.failure_code = code; /* the first by its own clock, which need not be the first that we saw */
-    if (policy_ended(&a->policy, a->is_clean) == POLICY_RESTART)
-        restart(a);
-    else
-        finish(a);
-}
+static const struct node_ops node_ops = {
+    .start = op_start,
+    .signal = op_signal,
+    .sweep = op_sweep,
+    .attempt_ended = op_attempt_ended,
+    .news = op_news,
+    .finish = op_finish,
+};
 
 /* ---- events */
-
-static void fail(struct agent *a, unsigned local_rank)
-{
-    workers_get(a->workers, local_rank)->is_failure = true;
-    group_event(&a->group, cc_monotonic_ms(), GROUP_FAILED);
-}
 
 static void on_exit_(void *ctx, unsigned local_rank, struct worker *w)
 {
     struct agent *a = ctx;
-    uint64_t      now = cc_monotonic_ms();
-    enum policy_exit how = policy_worker_exit(&a->policy, now, w->status, group_is_stopping(&a->group),
-                                              w->is_terminal);
 
     logs_exited(a->logs, local_rank);
     if (w->status != 0)
         tell_failed(&a->tell, local_rank);
-    if (how == POLICY_FAILURE) {
-        fail(a, local_rank);
-    } else if (how == POLICY_STOPPED) {
-        a->group.stop_signal = a->policy.stop_signal;
-        group_event(&a->group, now, GROUP_STOP);
-    }
+    w->is_failure = node_exited(&a->node, cc_monotonic_ms(), w->status, w->is_terminal) == POLICY_FAILURE;
 }
 
 /* ^Z at the worker's terminal stopped the worker only: pass it on, so that the shell gets its prompt back. */
@@ -358,39 +366,6 @@ static void on_stopped(void *ctx, unsigned local_rank, struct worker *w)
 }
 
 static const struct workers_cbs workers_cbs = { on_exit_, on_stopped };
-
-/* Nobody said that the job is being stopped: the worker that died of SIGTERM is a failure after all. */
-static void end_hold(struct agent *a, uint64_t now)
-{
-    unsigned i;
-
-    if (policy_hold_over(&a->policy, now) != POLICY_FAILURE)
-        return;
-    for (i = 0; i < a->tell.n_failed; i++)
-        workers_get(a->workers, a->tell.failed[i])->is_failure = true;
-    group_event(&a->group, now, GROUP_FAILED);
-}
-
-static void stop(struct agent *a, int signum)
-{
-    char     name[CC_SIGNAME_MAX];
-    uint64_t now = cc_monotonic_ms();
-
-    switch (policy_signal(&a->policy, now, signum)) {
-    case POLICY_SIGNAL_NOTHING:
-        break;
-    case POLICY_SIGNAL_STOP:
-        say(a, 0, "ccrun: %s: stopping %u workers (%" PRIu64 " s until SIGKILL)\n", cc_signal_name(signum, name),
-            workers_alive(a->workers), a->cfg->shutdown_timeout / 1000);
-        a->group.stop_signal = signum;
-        group_event(&a->group, now, GROUP_STOP);
-        break;
-    case POLICY_SIGNAL_KILL:
-        say(a, 0, "ccrun: second SIGINT: killing %u workers\n", workers_alive(a->workers));
-        group_event(&a->group, now, GROUP_KILL);
-        break;
-    }
-}
 
 static bool is_stop(const struct agent *a, int signum)
 {
@@ -412,7 +387,7 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *info)
     if (signum == SIGCHLD)
         a->is_childless = workers_reap(a->workers);
     else if (is_stop(a, signum))
-        stop(a, signum);
+        node_signal(&a->node, cc_monotonic_ms(), signum);
     else
         workers_signal(a->workers, signum);
     if (signum == SIGTSTP && !is_stop(a, signum))
@@ -435,9 +410,11 @@ static void on_console_lost(void *ctx)
 {
     struct agent *a = ctx;
 
-    if (!logs_attempt_dir(a->logs)) /* nobody reads what they print, as in `ccrun ... | head` */
-        stop(a, SIGPIPE);
-    settle(a);
+    /* Nobody reads what they print, as in `ccrun ... | head`.  It may be our own line that found out, in the middle of
+     * something: the loop draws the conclusion. */
+    a->is_unheard = !logs_attempt_dir(a->logs);
+    if (!a->is_done)
+        (void) uv_timer_start(&a->timer, on_timer, 0, 0);
 }
 
 static void on_notice(void *ctx, const char *sentence)
@@ -467,16 +444,12 @@ static void on_keeper_gone(uv_poll_t *p, int status, int events)
 /* Stop with our workers, as the shell wants it, and go on with all deadlines moved by the time that passed. */
 static void stop_self(struct agent *a)
 {
-    uint64_t before = cc_monotonic_ms(), paused;
+    uint64_t before = cc_monotonic_ms();
 
     a->stop_self_at = UINT64_MAX;
     workers_signal(a->workers, SIGSTOP);
     (void) raise(SIGSTOP);
-    paused = cc_monotonic_ms() - before;
-    if (a->group.deadline != UINT64_MAX)
-        a->group.deadline += paused;
-    if (a->policy.hold_until != UINT64_MAX)
-        a->policy.hold_until += paused;
+    node_paused(&a->node, cc_monotonic_ms() - before);
 }
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
@@ -489,23 +462,27 @@ static void on_timer(uv_timer_t *t)
     struct agent *a = CC_CONTAINER_OF(t, struct agent, timer);
     uint64_t      now = cc_monotonic_ms();
 
+    unsigned      i;
+
+    if (a->is_unheard) {
+        a->is_unheard = false;
+        node_signal(&a->node, now, SIGPIPE);
+    }
     if (now >= a->stop_self_at)
         stop_self(a);
-    end_hold(a, now);
-    if (now >= a->group.deadline) {
-        if (a->group.state == GROUP_STOPPING)
-            say(a, 0, "ccrun: %u of %u workers have not stopped after %" PRIu64 " s: SIGKILL\n",
-                workers_alive(a->workers), a->cfg->nproc, a->group.term_grace / 1000);
-        group_event(&a->group, now, GROUP_TIMEOUT);
-    }
+    if (node_tick(&a->node, cc_monotonic_ms())) /* nobody stopped the job: who died of SIGTERM has failed after all */
+        for (i = 0; i < a->tell.n_failed; i++)
+            workers_get(a->workers, a->tell.failed[i])->is_failure = true;
     settle(a);
 }
 
 static void rearm(struct agent *a)
 {
     uint64_t now = cc_monotonic_ms();
-    uint64_t at = min_u64(a->group.deadline, min_u64(a->policy.hold_until, a->stop_self_at));
+    uint64_t at = min_u64(node_deadline(&a->node), a->stop_self_at);
 
+    if (a->is_unheard)
+        at = now;
     uv_update_time(&a->loop);
     if (at == UINT64_MAX)
         (void) uv_timer_stop(&a->timer);
@@ -516,23 +493,11 @@ static void rearm(struct agent *a)
 /* Draw the conclusions from what has just happened. Every callback ends here. */
 static void settle(struct agent *a)
 {
-    struct group *g = &a->group;
-
     if (a->is_done)
         return;
-    if (workers_alive(a->workers) == 0 && !a->has_ended) {
-        bool is_held = a->policy.hold_until != UINT64_MAX;
-
+    if (a->node.n_alive == 0)
         a->is_childless = workers_reap(a->workers);
-        if ((g->state == GROUP_RUNNING && !is_held) || g->state == GROUP_STOPPING)
-            group_event(g, cc_monotonic_ms(), GROUP_GONE);
-        if ((g->state == GROUP_SWEEPING || g->state == GROUP_KILLING) && a->is_childless && a->n_undrained == 0)
-            group_event(g, cc_monotonic_ms(), GROUP_EMPTY);
-    }
-    if (g->state == GROUP_KILLING && !a->is_childless)
-        (void) tree_signal(SIGKILL); /* what was forked while we killed */
-    if (a->has_ended)
-        end_attempt(a);
+    node_settle(&a->node, cc_monotonic_ms(), a->is_childless, a->n_undrained == 0);
     if (!a->is_done)
         rearm(a);
 }
@@ -559,7 +524,7 @@ static int make_tables(struct agent *a, struct cc_err *err)
     if (r == 0 && !a->workers)
         r = cc_fail(err, -ENOMEM, "no memory for %u workers", a->cfg->nproc);
     a->tell.workers = a->workers;
-    a->tell.policy = &a->policy;
+    a->tell.policy = &a->node.policy;
     return r;
 }
 
@@ -605,26 +570,28 @@ static void tear_down(struct agent *a)
 int agent_run(const struct agent_cfg *cfg, int keeper_fd)
 {
     struct agent  a = { .cfg = cfg, .keeper_fd = keeper_fd, .stop_self_at = UINT64_MAX };
+    const struct node_cfg limits = {
+        .max_restarts = cfg->max_restarts,
+        .term_grace = cfg->shutdown_timeout,
+        .kill_grace = cfg->unkillable_timeout,
+        .sweep_grace = cfg->logs.drain_ms,
+    };
     struct cc_err err = { 0 };
     int           r = uv_loop_init(&a.loop);
 
     if (r < 0)
         return AGENT_EXIT_INTERNAL;
-    group_init(&a.group, &group_ops, &a);
-    a.group.term_grace = cfg->shutdown_timeout;
-    a.group.kill_grace = cfg->unkillable_timeout;
-    a.group.sweep_grace = cfg->logs.drain_ms;
-    policy_init(&a.policy, cfg->max_restarts);
+    node_init(&a.node, &limits, &node_ops, &a);
     r = set_up(&a, &err);
     if (r < 0) {
         say(&a, -1, "ccrun: error: %s\n", err.msg);
         tell_own_failure(err.msg);
         return r == -EADDRINUSE || r == -EADDRNOTAVAIL ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
     }
-    start_attempt(&a);
+    node_start(&a.node, cc_monotonic_ms());
     settle(&a);
     (void) uv_run(&a.loop, UV_RUN_DEFAULT);
     tear_down(&a);
     (void) uv_loop_close(&a.loop);
-    return (int) policy_exit_status(&a.policy);
+    return (int) a.status;
 }

@@ -1,0 +1,154 @@
+#include "agent/core/node.h"
+
+#include <signal.h>
+
+static void op_signal(void *ctx, int signum)
+{
+    struct node *n = ctx;
+
+    n->ops->signal(n->ctx, signum);
+}
+
+static void op_sweep(void *ctx, int signum)
+{
+    struct node *n = ctx;
+
+    n->ops->sweep(n->ctx, signum);
+}
+
+static void op_ended(void *ctx, bool is_clean)
+{
+    struct node *n = ctx;
+
+    n->has_ended = true;
+    n->is_clean = is_clean;
+}
+
+static const struct group_ops group_ops = { op_signal, op_sweep, op_ended };
+
+void node_init(struct node *n, const struct node_cfg *cfg, const struct node_ops *ops, void *ctx)
+{
+    *n = (struct node) { .ops = ops, .ctx = ctx };
+    group_init(&n->group, &group_ops, n);
+    n->group.term_grace = cfg->term_grace;
+    n->group.kill_grace = cfg->kill_grace;
+    n->group.sweep_grace = cfg->sweep_grace;
+    policy_init(&n->policy, cfg->max_restarts);
+}
+
+void node_start(struct node *n, uint64_t now)
+{
+    n->has_ended = false;
+    group_event(&n->group, now, GROUP_START);
+    n->ops->start(n->ctx);
+}
+
+void node_started(struct node *n)
+{
+    n->n_alive++;
+}
+
+void node_cannot_start(struct node *n, uint64_t now, unsigned code)
+{
+    policy_cannot_start(&n->policy, code);
+    group_event(&n->group, now, GROUP_FAILED);
+}
+
+enum policy_exit node_exited(struct node *n, uint64_t now, int status, bool is_terminal)
+{
+    enum policy_exit how = policy_worker_exit(&n->policy, now, status, group_is_stopping(&n->group), is_terminal);
+
+    n->n_alive--;
+    if (how == POLICY_FAILURE) {
+        group_event(&n->group, now, GROUP_FAILED);
+    } else if (how == POLICY_STOPPED) {
+        n->group.stop_signal = n->policy.stop_signal;
+        group_event(&n->group, now, GROUP_STOP);
+    }
+    return how;
+}
+
+void node_signal(struct node *n, uint64_t now, int signum)
+{
+    switch (policy_signal(&n->policy, now, signum)) {
+    case POLICY_SIGNAL_NOTHING:
+        break;
+    case POLICY_SIGNAL_STOP:
+        n->ops->news(n->ctx, NODE_STOPPING, signum);
+        n->group.stop_signal = signum;
+        group_event(&n->group, now, GROUP_STOP);
+        break;
+    case POLICY_SIGNAL_KILL:
+        n->ops->news(n->ctx, NODE_KILLING, signum);
+        group_event(&n->group, now, GROUP_KILL);
+        break;
+    }
+}
+
+bool node_tick(struct node *n, uint64_t now)
+{
+    bool is_failure = policy_hold_over(&n->policy, now) == POLICY_FAILURE;
+
+    if (is_failure)
+        group_event(&n->group, now, GROUP_FAILED);
+    if (now >= n->group.deadline) {
+        if (n->group.state == GROUP_STOPPING)
+            n->ops->news(n->ctx, NODE_OUT_OF_TIME, 0);
+        group_event(&n->group, now, GROUP_TIMEOUT);
+    }
+    return is_failure;
+}
+
+static void end_attempt(struct node *n, uint64_t now)
+{
+    unsigned code = n->ops->attempt_ended(n->ctx);
+
+    n->has_ended = false;
+    if (n->policy.has_failure && !n->policy.is_final && code > 0)
+        n->policy.failure_code = code;
+    if (!n->is_clean)
+        n->ops->news(n->ctx, NODE_STUCK, 0);
+    if (policy_ended(&n->policy, n->is_clean) == POLICY_RESTART) {
+        n->ops->news(n->ctx, NODE_RESTARTING, 0);
+        policy_restarted(&n->policy);
+        node_start(n, now);
+    } else {
+        n->is_finished = true;
+        n->ops->finish(n->ctx, policy_exit_status(&n->policy));
+    }
+}
+
+void node_settle(struct node *n, uint64_t now, bool is_empty, bool is_drained)
+{
+    struct group *g = &n->group;
+
+    if (n->is_finished)
+        return;
+    if (n->n_alive == 0 && !n->has_ended) {
+        bool is_held = n->policy.hold_until != UINT64_MAX;
+
+        if ((g->state == GROUP_RUNNING && !is_held) || g->state == GROUP_STOPPING)
+            group_event(g, now, GROUP_GONE);
+        if ((g->state == GROUP_SWEEPING || g->state == GROUP_KILLING) && is_empty && is_drained)
+            group_event(g, now, GROUP_EMPTY);
+    }
+    if (g->state == GROUP_KILLING && !is_empty)
+        n->ops->sweep(n->ctx, SIGKILL); /* what was forked while we killed */
+    if (n->has_ended)
+        end_attempt(n, now);
+    if (!n->is_finished && n->n_alive == 0 && g->state == GROUP_STOPPING)
+        node_settle(n, now, true, true); /* not one of the next attempt could be started: no exit will come to tell */
+}
+
+void node_paused(struct node *n, uint64_t ms)
+{
+    if (n->group.deadline != UINT64_MAX)
+        n->group.deadline += ms;
+    if (n->policy.hold_until != UINT64_MAX)
+        n->policy.hold_until += ms;
+}
+
+uint64_t node_deadline(const struct node *n)
+{
+    return n->group.deadline < n->policy.hold_until ? n->group.deadline : n->policy.hold_until;
+}

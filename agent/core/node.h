@@ -1,0 +1,64 @@
+/* node.h - one node's part of a job, decided: when workers start, stop, restart, and how it all ends.
+ *
+ * Pure; composes group (the life of one attempt) and policy (what an event means).  The driver owns processes, clock and
+ * timers: it reports what happened, calls node_settle() at the end of each of its callbacks, and calls node_tick() when
+ * node_deadline() has passed.  Only node_settle() and node_start() lead to ops->start, ->attempt_ended and ->finish; no op
+ * may call node_*() back, but for those of a start (node_started, node_cannot_start).  Times: ms of a monotonic clock.
+ */
+#ifndef NODE_H
+#define NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/core/group.h"
+#include "agent/core/policy.h"
+
+enum node_news { /* worth a line for the user */
+    NODE_STOPPING,   /* arg: the signal */
+    NODE_KILLING,    /* the second ^C */
+    NODE_OUT_OF_TIME, /* workers have not stopped in time: SIGKILL now */
+    NODE_RESTARTING,
+    NODE_STUCK,      /* something outlived SIGKILL and is left behind */
+};
+
+struct node_ops {
+    void (*start)(void *ctx);              /* all workers of the next attempt */
+    void (*signal)(void *ctx, int signum); /* to the process group of each worker */
+    void (*sweep)(void *ctx, int signum);  /* to every process of the job */
+    /* Every stream is read, every worker reaped: look at the failures.  The exit code of the one that was first by its own
+     * clock, or 0: as it was seen. */
+    unsigned (*attempt_ended)(void *ctx);
+    void (*news)(void *ctx, enum node_news news, int arg);
+    void (*finish)(void *ctx, unsigned status); /* the last: ccrun's exit status */
+};
+
+struct node {
+    const struct node_ops *ops;
+    void         *ctx;
+    struct group  group;
+    struct policy policy;
+    unsigned      n_alive;
+    bool          has_ended, is_clean; /* the attempt is over and not dealt with yet */
+    bool          is_finished;
+};
+
+struct node_cfg {
+    unsigned max_restarts;
+    uint64_t term_grace, kill_grace, sweep_grace; /* see group.h */
+};
+
+void node_init(struct node *n, const struct node_cfg *cfg, const struct node_ops *ops, void *ctx);
+void node_start(struct node *n, uint64_t now);
+void node_started(struct node *n); /* in ops->start: one more worker lives */
+void node_cannot_start(struct node *n, uint64_t now, unsigned code); /* in ops->start: 126, 127 or 70; no more will */
+enum policy_exit node_exited(struct node *n, uint64_t now, int status, bool is_terminal);
+void node_signal(struct node *n, uint64_t now, int signum); /* one that stops the job */
+/* True: what was held is a failure now. */
+bool node_tick(struct node *n, uint64_t now);
+/* is_empty: no process of the job is left; is_drained: every stream of a worker that has gone is read to its end. */
+void node_settle(struct node *n, uint64_t now, bool is_empty, bool is_drained);
+void node_paused(struct node *n, uint64_t ms); /* job control stopped everything for so long */
+uint64_t node_deadline(const struct node *n);  /* UINT64_MAX: none */
+
+#endif
