@@ -14,6 +14,7 @@
 #include "agent/core/macros.h"
 #include "agent/core/node.h"
 #include "agent/core/workerenv.h"
+#include "agent/keeper.h"
 #include "agent/signals.h"
 #include "agent/tell.h"
 #include "agent/terminal.h"
@@ -310,11 +311,17 @@ static void op_start(void *ctx)
 
 /* ---- the end of the job */
 
-static void close_timer(struct agent *a)
+/* The loop ends when everything is closed. */
+static void close_all(struct agent *a, unsigned status)
 {
+    a->is_done = true;
+    a->status = status;
     uv_close((uv_handle_t *) &a->timer, NULL);
     if (a->keeper_fd >= 0)
         uv_close((uv_handle_t *) &a->keeper_watch, NULL);
+    signals_close(&a->signals);
+    logs_close(a->logs);
+    store_server_close(a->store, NULL, NULL);
 }
 
 static void op_finish(void *ctx, unsigned status)
@@ -322,16 +329,11 @@ static void op_finish(void *ctx, unsigned status)
     struct agent *a = ctx;
     struct cc_err err = { 0 };
 
-    a->status = status;
     signals_let_through(&a->signals); /* a console that nobody reads must not hold us against a signal */
     (void) logs_flush(a->logs);
-    a->is_done = true;
+    close_all(a, status);
     if (tell_job_ended(&a->tell, status, &err) < 0)
         say(a, -1, "ccrun: %s\n", err.msg);
-    close_timer(a);
-    signals_close(&a->signals);
-    logs_close(a->logs);
-    store_server_close(a->store, NULL, NULL);
 }
 
 static const struct node_ops node_ops = {
@@ -350,6 +352,10 @@ static void on_exit_(void *ctx, unsigned local_rank, struct worker *w)
     struct agent *a = ctx;
 
     logs_exited(a->logs, local_rank);
+    if (w->is_terminal) {
+        a->terminal.worker = 0;
+        keeper_reclaim_terminal(a->keeper_fd);
+    }
     if (w->status != 0)
         tell_failed(&a->tell, local_rank);
     w->is_failure = node_exited(&a->node, cc_monotonic_ms(), w->status, w->is_terminal) == POLICY_FAILURE;
@@ -435,10 +441,11 @@ static void on_keeper_gone(uv_poll_t *p, int status, int events)
     struct agent *a = CC_CONTAINER_OF(p, struct agent, keeper_watch);
 
     (void) status, (void) events;
-    (void) tree_kill_all(5000, NULL);
-    say(a, -1, "ccrun: the process that started this job is gone; all workers were ended\n");
-    (void) logs_free(a->logs); /* its files go, whatever is still open */
-    _exit(AGENT_EXIT_INTERNAL);
+    if (a->is_done)
+        return;
+    (void) tree_kill_all(a->cfg->unkillable_timeout, NULL);
+    say(a, -1, "ccrun: the process that kept this job was killed; all workers were ended\n");
+    close_all(a, AGENT_EXIT_INTERNAL);
 }
 
 /* Stop with our workers, as the shell wants it, and go on with all deadlines moved by the time that passed. */

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "agent/agent.h"
+#include "agent/keeper.h"
 #include "launcher/job.h"
 #include "launcher/options.h"
 
@@ -65,7 +66,12 @@ static void print_hints(const struct job *j)
 
 static int run(struct job *j)
 {
-    return agent_run(&j->cfg, -1);
+    struct cc_err err = { 0 };
+    int           fd;
+
+    if (keeper_start(&fd, &err) < 0)
+        return complain(&err, AGENT_EXIT_INTERNAL);
+    return agent_run(&j->cfg, fd);
 }
 
 static int show_or_run(struct job *j)
