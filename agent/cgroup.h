@@ -28,12 +28,14 @@ uint64_t cgroup_oom_delta(const struct cgroup_oom *before, const struct cgroup_o
 
 struct cgroup;
 
+enum { CGROUP_ALL = -1 }; /* for `k`: the whole job */
+
 /* Makes ccrun-<our pid> below our own group, for `n` workers. NULL: not possible here. */
 struct cgroup *cgroup_new(const char *root, unsigned n);
 /* Directory descriptor of worker k's group for spawn_req.cgroup_fd, made at first use; -1: none. */
 int         cgroup_fd(struct cgroup *c, unsigned k);
-int         cgroup_kill(struct cgroup *c, unsigned k); /* SIGKILL to all in it; 0, or a negative errno: walk the tree */
-bool        cgroup_is_empty(struct cgroup *c, unsigned k);
+int         cgroup_kill(struct cgroup *c, int k); /* SIGKILL to all in it; 0, or a negative errno: walk the tree */
+bool        cgroup_is_empty(struct cgroup *c, int k); /* true also when that cannot be known */
 const char *cgroup_path(const struct cgroup *c); /* of the job's group: for keeper_remove_later() */
 struct cgroup *cgroup_free(struct cgroup *c);    /* removes the groups that are empty; accepts NULL, returns NULL */
 

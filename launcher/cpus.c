@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/cgroup.h"
+#include "store/base/cgroupdir.h"
 
 enum { MAX_CPUS = 65536 }; /* bits of the mask that we ask the kernel for; Linux stops at 8,192 */
 
@@ -61,7 +61,7 @@ struct lowest {
 static void find_lowest(const struct machine *m, struct lowest *ret)
 {
     struct cgroup_dir dir[CGROUP_MAX_DIRS];
-    unsigned          n = cgroup_find(m, "cpu", dir);
+    unsigned          n = cgroup_find(m->root, "cpu", dir);
 
     ret->milli = 0;
     for (unsigned i = 0; i < n; i++) {

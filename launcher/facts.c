@@ -7,7 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "launcher/cgroup.h"
+#include "store/base/cgroupdir.h"
 #include "store/base/macros.h"
 
 /* v1 writes the largest multiple of a page for "no limit". */
@@ -28,7 +28,7 @@ static uint64_t group_limit(const struct machine *m, const struct cgroup_dir *d,
 static void read_memory(const struct machine *m, struct facts *f)
 {
     struct cgroup_dir dir[CGROUP_MAX_DIRS];
-    unsigned          n = cgroup_find(m, "memory", dir);
+    unsigned          n = cgroup_find(m->root, "memory", dir);
     char              text[4096];
     const char       *total;
 

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "launcher/cgroup.h"
 #include "launcher/cpus.h"
+#include "store/base/cgroupdir.h"
 #include "tests/unit/fake_machine.h"
 
 #define V2_MOUNT "31 23 0:28 / /sys/fs/cgroup rw,relatime shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"

@@ -1,4 +1,4 @@
-#include "launcher/cgroup.h"
+#include "store/base/cgroupdir.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +20,17 @@ static bool has_item(const char *list, const char *word)
     return false;
 }
 
-/* Our path in one hierarchy, from /proc/self/cgroup ("4:memory:/a/b", v2: "0::/a/b"). */
-static bool own_path(const struct machine *m, const char *controller, char ret[PATH_MAX])
+static FILE *open_proc(const char *root, const char *name)
 {
-    FILE              *f = machine_open(m, "/proc/self/cgroup");
+    char path[PATH_MAX];
+
+    return snprintf(path, sizeof path, "%s/proc/self/%s", root, name) < (int) sizeof path ? fopen(path, "re") : NULL;
+}
+
+/* Our path in one hierarchy, from /proc/self/cgroup ("4:memory:/a/b", v2: "0::/a/b"). */
+static bool own_path(const char *root, const char *controller, char ret[PATH_MAX])
+{
+    FILE              *f = open_proc(root, "cgroup");
     CC_AUTO_FREE char *line = NULL;
     size_t             size = 0;
     bool               is_found = false;
@@ -103,37 +110,42 @@ static const char *below(const char *path, const char *mount_root)
     return strcmp(path + len, "/") == 0 ? "" : path + len;
 }
 
-static bool find_dir(const struct machine *m, const char *controller, struct cgroup_dir *ret)
+static bool find_dir(const char *root, const char *controller, struct cgroup_dir *ret)
 {
     FILE              *f;
     CC_AUTO_FREE char *line = NULL;
-    char               own[PATH_MAX], *root, *point;
+    char               own[PATH_MAX], *mount_root, *point;
     size_t             size = 0;
     bool               is_found = false;
 
-    if (!own_path(m, controller, own))
+    if (!own_path(root, controller, own))
         return false;
-    f = machine_open(m, "/proc/self/mountinfo");
+    f = open_proc(root, "mountinfo");
     while (f && !is_found && getline(&line, &size, f) > 0) {
-        if (!is_mount_of(line, controller, &root, &point))
+        if (!is_mount_of(line, controller, &mount_root, &point))
             continue;
         ret->top = strlen(point);
         ret->is_v2 = !controller;
         is_found =
-            snprintf(ret->path, sizeof ret->path, "%s%s", point, below(own, root)) < (int) sizeof ret->path;
+            snprintf(ret->path, sizeof ret->path, "%s%s", point, below(own, mount_root)) < (int) sizeof ret->path;
     }
     if (f)
         (void) fclose(f);
     return is_found;
 }
 
-unsigned cgroup_find(const struct machine *m, const char *controller, struct cgroup_dir ret[CGROUP_MAX_DIRS])
+unsigned cgroup_find(const char *root, const char *controller, struct cgroup_dir ret[CGROUP_MAX_DIRS])
 {
     unsigned n = 0;
 
-    n += find_dir(m, controller, &ret[n]);
-    n += find_dir(m, NULL, &ret[n]);
+    n += find_dir(root, controller, &ret[n]);
+    n += find_dir(root, NULL, &ret[n]);
     return n;
+}
+
+bool cgroup_find_v2(const char *root, struct cgroup_dir *ret)
+{
+    return find_dir(root, NULL, ret);
 }
 
 bool cgroup_up(struct cgroup_dir *d)
