@@ -53,7 +53,7 @@ int cpulist_parse(const char *text, cpu_set_t *ret)
 
 int cpulist_next(const cpu_set_t *set, int after)
 {
-    for (size_t i = (size_t) (after + 1); i < CPU_SETSIZE; i++)
+    for (size_t i = (size_t) after + 1; i < CPU_SETSIZE; i++)
         if (CPU_ISSET(i, set))
             return (int) i;
     return -1;

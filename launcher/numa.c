@@ -211,7 +211,7 @@ static int cache_of(const struct machine *m, int cpu, cpu_set_t *ret, struct cc_
 
     if (n == 0)
         n = scandir(path, &names, is_cache, NULL);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; names && i < n; i++) {
         cpu_set_t shared;
         long      level;
 
@@ -257,7 +257,7 @@ static int group_cpus(const struct machine *m, struct node *node, enum numa_mode
     if (!node->groups)
         return cc_fail(err, -ENOMEM, "no memory for the CPUs of NUMA node %d", node->id);
     for (int cpu = cpulist_next(&left, -1); cpu >= 0; cpu = cpulist_next(&left, cpu)) {
-        cpu_set_t shared;
+        cpu_set_t shared = { { 0 } };
         int       r = is_cores ? core_of(m, cpu, &shared, err) : cache_of(m, cpu, &shared, err);
 
         if (r < 0)

@@ -1,5 +1,6 @@
 #include "launcher/program.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -102,6 +103,8 @@ static char *env_target(char *interpreter, char *rest)
 
     if (strcmp(base ? base + 1 : interpreter, "env") != 0)
         return NULL;
+    if (rest)
+        rest += strspn(rest, " \t");
     word = strsep(&rest, " \t");
     return !word || *word == '\0' || *word == '-' || strchr(word, '=') ? NULL : word;
 }
@@ -110,7 +113,7 @@ static char *env_target(char *interpreter, char *rest)
  */
 static int check_shebang(const struct machine *m, const char *path, struct cc_err *err)
 {
-    char magic[MAGIC_MAX + 1], *interpreter, *target, *rest = magic + 2;
+    char magic[MAGIC_MAX + 1], *interpreter, *rest = magic + 2;
     int  r;
 
     if (read_magic(path, magic) < 2 || magic[0] != '#' || magic[1] != '!')
@@ -122,10 +125,10 @@ static int check_shebang(const struct machine *m, const char *path, struct cc_er
         return cc_fail(err, -ENOEXEC, "'%s' begins with '#!' but names no interpreter", path);
     r = check_executable(interpreter);
     if (r == 0) {
-        CC_AUTO_FREE char *found = NULL;
+        char *target = env_target(interpreter, rest), *found = target ? program_find(m, target) : NULL;
 
-        target = env_target(interpreter, rest);
-        if (!target || (found = program_find(m, target)))
+        free(found);
+        if (!target || found)
             return 0;
         interpreter = target;
     }
@@ -291,6 +294,7 @@ static int resolve(const struct machine *m, const struct program_req *req, struc
     if (r < 0)
         return r;
     if (is_python) {
+        assert(ret->python);
         head[n++] = ret->python;
         head[n++] = "-u";
         if (req->is_run_path) {

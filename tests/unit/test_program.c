@@ -238,6 +238,7 @@ Test(program, a_script_whose_interpreter_is_missing_is_refused)
         { "#!/bin/sh\r\n", "carriage return" },
         { "#!/usr/bin/env nosuchtool\n", "interpreter 'nosuchtool' of its '#!' line: not on PATH" },
         { "#!/usr/bin/env python3\r\n", "carriage return" },
+        { "#! /usr/bin/env  nosuchtool x\n", "interpreter 'nosuchtool'" },
         { "#!\n", "names no interpreter" },
     };
     static const char *const good[] = { "#!/bin/sh\n", "#!/usr/bin/env python3\n",
