@@ -9,6 +9,7 @@
 #include "agent/keeper.h"
 #include "launcher/job.h"
 #include "launcher/options.h"
+#include "launcher/stdstreams.h"
 
 extern char **environ;
 
@@ -117,6 +118,8 @@ int main(int argc, char **argv)
     int            status;
 
     (void) argc;
+    if (stdstreams_open() < 0)
+        return AGENT_EXIT_INTERNAL;
     if (options_parse(&o, argv, get_env, &err) < 0) {
         options_usage(stderr);
         status = complain(&err, AGENT_EXIT_USAGE);

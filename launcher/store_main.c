@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "launcher/size.h"
+#include "launcher/stdstreams.h"
 #include "store/server.h"
 
 enum { EXIT_USAGE = 2, DEFAULT_PORT = 29500 };
@@ -202,6 +203,8 @@ int main(int argc, char **argv)
 
     if (r != 0)
         return r;
+    if (stdstreams_open() < 0)
+        return EXIT_FAILURE;
     if (s.is_help || s.is_version) {
         (void) fputs(s.is_help ? help_text : "ccrun-store " CCRUN_VERSION "\n", stdout);
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
