@@ -105,15 +105,21 @@ static unsigned op_attempt_ended(void *ctx)
     return report_first_code(a->tell.report);
 }
 
+static const char *plural(unsigned n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void say_stopping(const struct agent *a, int signum)
 {
-    char name[CC_SIGNAME_MAX];
+    unsigned n = a->node.n_alive;
+    char     name[CC_SIGNAME_MAX];
 
     if (signum == SIGPIPE)
-        say(a, 0, "ccrun: nobody reads the output any more: stopping %u workers\n", a->node.n_alive);
+        say(a, 0, "ccrun: nobody reads the output any more: stopping %u worker%s\n", n, plural(n));
     else
-        say(a, 0, "ccrun: %s: stopping %u workers (%" PRIu64 " s until SIGKILL)\n", cc_signal_name(signum, name),
-            a->node.n_alive, a->cfg->shutdown_timeout / 1000);
+        say(a, 0, "ccrun: %s: stopping %u worker%s (%" PRIu64 " s until SIGKILL)\n", cc_signal_name(signum, name), n,
+            plural(n), a->cfg->shutdown_timeout / 1000);
 }
 
 static void op_news(void *ctx, enum node_news news, int arg)
@@ -126,7 +132,7 @@ static void op_news(void *ctx, enum node_news news, int arg)
         say_stopping(a, arg);
         break;
     case NODE_KILLING:
-        say(a, 0, "ccrun: second SIGINT: killing %u workers\n", a->node.n_alive);
+        say(a, 0, "ccrun: second SIGINT: killing %u worker%s\n", a->node.n_alive, plural(a->node.n_alive));
         break;
     case NODE_OUT_OF_TIME:
         say(a, 0, "ccrun: %u of %u workers have not stopped after %" PRIu64 " s: SIGKILL\n", a->node.n_alive,
