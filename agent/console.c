@@ -96,6 +96,11 @@ size_t console_take(struct console *c, size_t prefix_len)
     return (logq_room(&c->q) - MERGE_SLACK) / (prefix_len + 2);
 }
 
+bool console_admits(struct console *c, size_t len)
+{
+    return make_ready(c) && logq_room(&c->q) > MERGE_SLACK && logq_room(&c->q) - MERGE_SLACK > len;
+}
+
 static ssize_t put(struct console *c, const char *bytes, size_t len)
 {
     struct pollfd p = { .fd = c->fd, .events = POLLOUT };

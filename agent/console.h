@@ -58,7 +58,9 @@ bool console_is_same(const struct console *c,
 
 /* How many bytes a source with such a prefix may add now: 0 while the queue is full. */
 size_t console_take(struct console *c, size_t prefix_len);
-void   console_write(struct console *c); /* as much as goes without blocking */
+/* May a line of our own of `len` bytes be added, even while the queue is full for the workers? */
+bool console_admits(struct console *c, size_t len);
+void console_write(struct console *c); /* as much as goes without blocking */
 /* Blocks until all is written: 0; -EINTR when a signal came first, -EPIPE when nobody reads. */
 int  console_flush(struct console *c);
 void console_close(struct console *c); /* the loop must run before the memory is released */

@@ -582,7 +582,7 @@ void logs_say(struct logs *l, const char *text)
     size_t           len = strlen(text);
 
     merge_src_init(&us, "", 0, NULL);
-    if (len == 0 || len >= console_take(c, 0) || !c->is_ready)
+    if (len == 0 || !console_admits(c, len))
         return;
     merge_unit(&c->merge, &us, text[len - 1] == '\n' ? DEMUX_LINES : DEMUX_REST, text, len, uv_now(l->loop));
     console_write(c);
@@ -626,7 +626,7 @@ struct logs *logs_free(struct logs *l)
 {
     if (!l)
         return NULL;
-    assert(l->n_handles == 0 && l->console[0].n_open == 0 && l->console[1].n_open == 0);
+    assert(!l->is_closing || (l->n_handles == 0 && l->console[0].n_open == 0 && l->console[1].n_open == 0));
     for (unsigned i = 0; i < l->cfg.nproc; i++) {
         struct worker *w = &l->workers[i];
 

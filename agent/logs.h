@@ -72,13 +72,15 @@ const char *logs_attempt_dir(const struct logs *l); /* NULL when there are no fi
  * private directory that logs_free() removes.  Empty: nowhere (--log-dir /dev/null, or nothing can be
  * written).  After logs_open(). */
 const char *logs_error_file(struct logs *l, unsigned local_rank);
-/* A sentence of our own on the console's stderr, as whole lines between those of the workers; dropped while
- * it is stuck. */
+/* A sentence of our own on the console's stderr, as whole lines between those of the workers.  It may use
+ * room that the workers' output does not get, and is dropped only when that is full too. */
 void logs_say(struct logs *l, const char *text);
 /* Writes out what is queued, blocking, for the very end: 0; -EPIPE: nobody reads; -EINTR: a signal came
  * first, some is still queued and the caller may call again. */
 int  logs_flush(struct logs *l);
 void logs_close(struct logs *l); /* close every handle; the loop must run once more before logs_free() */
+/* Without logs_close() only where the loop never runs again: the files go, the handles do not matter any
+ * more. */
 struct logs *logs_free(struct logs *l);
 
 #endif

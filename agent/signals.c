@@ -8,8 +8,9 @@
 
 static const int handled[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT, SIGTSTP };
 
-/* Writing to a terminal from the background must not stop the agent, and a closed console is an error of a write. */
-static const int ignored[] = { SIGPIPE, SIGTTIN, SIGTTOU };
+/* Writing to a terminal from the background must not stop the agent; a closed console and a log file beyond the size
+ * limit are errors of a write. */
+static const int ignored[] = { SIGPIPE, SIGTTIN, SIGTTOU, SIGXFSZ };
 
 /* Blocked signals are queued even when they are ignored, so what must stay ignored stays out of the set. */
 static void add(sigset_t *set, int signum)

@@ -59,6 +59,7 @@ static void node_init(struct node *n, unsigned nproc)
     struct sigaction ignore = { .sa_handler = SIG_IGN };
 
     memset(n, 0, sizeof *n);
+    (void) alarm(2 * LIMIT_MS / 1000); /* whatever blocks, ends */
     (void) sigaction(SIGPIPE, &ignore, NULL);
     cr_assert_eq(uv_loop_init(&n->loop), 0);
     (void) snprintf(n->dir, sizeof n->dir, "/tmp/test-logs-XXXXXX");
@@ -552,5 +553,186 @@ Test(logs, no_line_of_32_writers_is_torn_lost_or_doubled)
         cr_assert_eq(next[i], LINES);
         cr_assert_eq(waitpid(pid[i], NULL, 0), pid[i]);
     }
+    node_free(&n);
+}
+
+static size_t count(const char *text, char c)
+{
+    size_t n = 0;
+
+    for (; *text; text++)
+        n += *text == c;
+    return n;
+}
+
+/* C39: a worker that is killed after it wrote much without a newline. */
+Test(logs, nothing_is_lost_of_a_megabyte_without_newline_when_its_worker_is_killed)
+{
+    enum { SIZE = 1 << 20 };
+    struct node n;
+    pid_t       pid;
+
+    node_init(&n, 2);
+    memset(n.tee, 3, sizeof n.tee);
+    n.cfg.tee = n.tee;
+    node_start(&n);
+    pid = fork();
+    if (pid == 0) {
+        static char buf[SIZE];
+
+        memset(buf, 'x', sizeof buf);
+        if (write(n.worker[0][1], buf, sizeof buf) == SIZE)
+            (void) kill(getpid(), SIGKILL);
+        _exit(1);
+    }
+    say(&n, 1, 1, "hello\n");
+    stop_writing(&n, 0);
+    RUN_UNTIL(&n, waitpid(pid, NULL, WNOHANG) == pid);
+    finish(&n, 0);
+    finish(&n, 1);
+    RUN_UNTIL(&n, n.n_out[1] > SIZE && n.out[1][n.n_out[1] - 1] == '\n' && count(n.out[1], 'x') == SIZE);
+    cr_assert(strstr(n.out[1], "\n[default1]:hello\n") || !strncmp(n.out[1], "[default1]:hello\n", 17));
+    node_free(&n);
+}
+
+/* The stand-in for a full disk is a file size limit; the console is not a file and goes on. */
+Test(logs, a_full_disk_does_not_stop_the_worker_and_the_loss_is_counted)
+{
+    struct node      n;
+    struct rlimit    lim, old;
+    struct sigaction ignore = { .sa_handler = SIG_IGN };
+
+    node_init(&n, 1);
+    (void) sigaction(SIGXFSZ, &ignore, NULL);
+    n.tee[0] = 1;
+    n.cfg.tee = n.tee;
+    node_start(&n);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
+    lim = old;
+    lim.rlim_cur = 100;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &lim), 0);
+    for (unsigned i = 1; i <= 20; i++) {
+        say(&n, 0, 1, "0123456789\n");
+        RUN_UNTIL(&n, n.n_out[1] == i * 22);
+    }
+    cr_assert_eq(n.n_notices, 1);
+    cr_assert_not_null(strstr(n.notice, "/attempt_0/0/stdout.log': File too large"));
+    finish(&n, 0);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
+    cr_assert_eq(n.n_notices, 2);
+    cr_assert_eq(strncmp(n.notice, "120 bytes of the log files", 26), 0, "%s", n.notice);
+    cr_assert_eq(strlen(slurp(&n, "/attempt_0/0/stdout.log")), 100);
+    node_free(&n);
+}
+
+/* C40: 10 MB with a limit of 1 MB keep the last files, and what is kept goes on from file to file. */
+Test(logs, rotated_files_are_bounded_and_hold_the_last_lines)
+{
+    enum { N = 131072, LIMIT = 1 << 20 };
+    static const char *const names[] = { ".2", ".1", "" };
+    struct node              n;
+    pid_t                    pid;
+    unsigned                 next = 0;
+
+    node_init(&n, 1);
+    n.redirects[0] = 1;
+    n.cfg.redirects = n.redirects;
+    n.cfg.max_size = LIMIT;
+    n.cfg.keep = 2;
+    node_start(&n);
+    pid = fork();
+    if (pid == 0) {
+        FILE *f = fdopen(n.worker[0][1], "w");
+
+        for (unsigned i = 0; i < N; i++)
+            (void) fprintf(f, "%079u\n", i);
+        _exit(fclose(f) != 0);
+    }
+    stop_writing(&n, 0);
+    RUN_UNTIL(&n, waitpid(pid, NULL, WNOHANG) == pid);
+    finish(&n, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        char  name[64];
+        char *text;
+
+        (void) snprintf(name, sizeof name, "/attempt_0/0/stdout.log%s", names[i]);
+        text = slurp(&n, name);
+        cr_assert_leq(strlen(text), (size_t) LIMIT);
+        for (; *text; text += 80) {
+            unsigned long v = strtoul(text, NULL, 10);
+
+            cr_assert(next == 0 || v == next, "%s: %lu after %u", name, v, next - 1);
+            cr_assert_eq(text[79], '\n');
+            next = (unsigned) v + 1;
+        }
+    }
+    cr_assert_eq(next, N);
+    cr_assert_null(slurp(&n, "/attempt_0/0/stdout.log.3"));
+    node_free(&n);
+}
+
+Test(logs, of_two_progress_bars_each_second_has_one_line_and_they_are_not_glued)
+{
+    struct node n;
+
+    node_init(&n, 2);
+    n.cfg.is_label = true;
+    node_start(&n);
+    for (unsigned i = 0; i < 70; i++) {
+        char state[32];
+
+        (void) snprintf(state, sizeof state, "\r%u%%|####", i);
+        say(&n, 0, 2, state);
+        say(&n, 1, 2, state);
+        RUN_UNTIL(&n, true);
+    }
+    RUN_UNTIL(&n, n.n_out[2] == 26);
+    cr_assert_str_eq(n.out[2] + 13, n.out[2][1] == '0' ? "[1] 68%|####\n" : "[0] 68%|####\n");
+    say(&n, 0, 2, "\r100%|####\n");
+    finish(&n, 0);
+    finish(&n, 1);
+    cr_assert_eq(logs_flush(n.l), 0);
+    collect(&n);
+    cr_assert_str_eq(n.out[2] + 26, "[0] 100%|####\n[1] 69%|####\n");
+    node_free(&n);
+}
+
+Test(logs, stderr_that_came_with_stdout_goes_first)
+{
+    struct node n;
+    int         fds[2];
+
+    node_init(&n, 1);
+    cr_assert_eq(pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
+    (void) close(n.console[1]);
+    (void) close(n.cfg.console_fd[1]);
+    n.console[1] = fds[0];
+    n.cfg.console_fd[1] = fds[1];
+    (void) close(n.cfg.console_fd[2]);
+    n.cfg.console_fd[2] = fcntl(fds[1], F_DUPFD_CLOEXEC, 3); /* 2>&1 */
+    node_start(&n);
+    say(&n, 0, 1, "out\n");
+    say(&n, 0, 2, "err\n");
+    RUN_UNTIL(&n, n.n_out[1] == 8);
+    cr_assert_str_eq(n.out[1], "err\nout\n");
+    finish(&n, 0);
+    node_free(&n);
+}
+
+Test(logs, our_own_lines_stand_between_those_of_the_workers)
+{
+    struct node n;
+
+    node_init(&n, 1);
+    n.cfg.is_label = true;
+    node_start(&n);
+    say(&n, 0, 2, "one\n");
+    RUN_UNTIL(&n, n.n_out[2] == 8);
+    say(&n, 0, 2, "half");
+    RUN_UNTIL(&n, true);
+    logs_say(n.l, "ccrun: hello");
+    finish(&n, 0);
+    RUN_UNTIL(&n, n.n_out[2] == 30);
+    cr_assert_str_eq(n.out[2], "[0] one\nccrun: hello\n[0] half\n");
     node_free(&n);
 }
