@@ -46,7 +46,7 @@ four
 EOF
 it 'R7: a contradiction in the environment is one too' <<'EOF'
 expect_status 2 env PET_NO_PYTHON=1 PET_MODULE=1 "$CCRUN" "$SHARED/worker.sh" f
-expect_status 0 env PET_NO_PYTHON=1 PET_MODULE=0 "$CCRUN" "$SHARED/worker.sh" f
+expect_status 0 env OMP_NUM_THREADS=1 PET_NO_PYTHON=1 PET_MODULE=0 "$CCRUN" "$SHARED/worker.sh" f
 EOF
 it 'R8: auto is as many workers as CPUs that may be used' <<'EOF'
 expect_status 0 env OMP_NUM_THREADS=1 taskset -c 0 "$CCRUN" --nproc-per-node auto --no-python "$SHARED/worker.sh" f
@@ -56,7 +56,7 @@ it 'R9: four or unknown' <<'EOF'
 expect_status 0 "$CCRUN" --nproc-per-node 4 --no-python "$SHARED/worker.sh" f
 four
 expect_status 2 "$CCRUN" --nproc-per-node unknown --no-python "$SHARED/worker.sh" f
-has err unknown nproc-per-node
+has err unknown nproc_per_node
 EOF
 it 'R14: --standalone' <<'EOF'
 expect_status 0 "$CCRUN" --standalone --nproc-per-node=4 "$HERE/contract_env.py" f
