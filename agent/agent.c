@@ -541,6 +541,14 @@ static int make_tables(struct agent *a, struct cc_err *err)
     return r;
 }
 
+static int start_logs(struct agent *a, struct cc_err *err)
+{
+    struct logs_cfg cfg = a->cfg->logs;
+
+    cfg.keeper_fd = a->keeper_fd;
+    return logs_new(&a->logs, &a->loop, &cfg, &logs_cbs, a, err);
+}
+
 static int set_up(struct agent *a, struct cc_err *err)
 {
     const struct agent_cfg *c = a->cfg;
@@ -560,7 +568,7 @@ static int set_up(struct agent *a, struct cc_err *err)
     if (r == 0)
         r = terminal_take(&a->terminal, c->is_terminal_wanted, err);
     if (r == 0)
-        r = logs_new(&a->logs, &a->loop, &c->logs, &logs_cbs, a, err);
+        r = start_logs(a, err);
     a->tell.logs = a->logs;
     if (r == 0)
         r = store_server_start(&a->store, &a->loop, &store, err);

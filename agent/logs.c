@@ -14,6 +14,7 @@
 #include "agent/console.h"
 #include "agent/core/prefix.h"
 #include "agent/core/tail.h"
+#include "agent/keeper.h"
 #include "agent/logdir.h"
 #include "agent/sink.h"
 #include "agent/stream.h"
@@ -315,6 +316,7 @@ int logs_new(struct logs **ret, uv_loop_t *loop, const struct logs_cfg *cfg, con
     l->env = (struct stream_env){
         .loop = loop,
         .pipe_budget = PIPE_BUDGET,
+        .keeper_fd = cfg->keeper_fd > 0 ? cfg->keeper_fd : -1,
         .wake = wake,
         .on_disk_error = on_disk_error,
         .on_end = on_stream_end,
@@ -452,6 +454,7 @@ static int open_pipe(struct worker *w, unsigned i, struct cc_err *err)
     cfg.prefix_len = strlen(cfg.prefix);
     cfg.is_prompting = cfg.console && cfg.console->is_tty && count_shown(l) == 1;
     s->owner = w;
+    s->id = 2 * w->rank + i;
     return stream_open(s, &l->env, &cfg, err);
 }
 
@@ -570,8 +573,13 @@ const char *logs_error_file(struct logs *l, unsigned local_rank)
 
     if (l->cfg.log_dir && !strcmp(l->cfg.log_dir, "/dev/null"))
         return "";
-    if (!w->error_file)
+    if (!w->error_file) {
+        bool is_new = !l->dir.private_dir;
+
         w->error_file = logdir_error_file(&l->dir, l->attempt, local_rank);
+        if (is_new && l->dir.private_dir)
+            keeper_remove_later(l->env.keeper_fd, l->dir.private_dir);
+    }
     return w->error_file ? w->error_file : "";
 }
 

@@ -41,6 +41,7 @@ struct logs_cfg {
     bool         is_strict; /* a log file that cannot be opened refuses the start; else said once, and on */
     uint64_t     drain_ms;  /* how long a pipe is still read after its worker has gone; 2000 */
     int          console_fd[3]; /* [1], [2]: where the console streams go; usually 1 and 2 */
+    int          keeper_fd;     /* completes the files if we are killed; 0 or -1: there is no keeper */
 };
 
 struct logs;

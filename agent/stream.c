@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "agent/keeper.h"
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
 
@@ -85,6 +86,16 @@ static void consume(struct stream *s, const char *bytes, size_t len)
 
 /* ---- reading */
 
+/* What is in the pipe when we are killed still goes into the file. Not being able to promise that stops
+ * nothing. */
+static void hand_over(struct stream *s)
+{
+    struct cc_err err;
+
+    if (s->has_sink)
+        (void) keeper_hand_over(s->env->keeper_fd, s->id, s->fd, s->sink.fd, &err);
+}
+
 /* The disk is full: the worker must not stand still for that. */
 static ssize_t read_and_drop(struct stream *s, size_t max)
 {
@@ -114,7 +125,8 @@ static ssize_t read_by_file(struct stream *s, size_t max)
 
         consume(s, s->env->buf, sink_read_back(&s->sink, s->env->buf, want));
     }
-    (void) sink_rotate(&s->sink);
+    if (sink_rotate(&s->sink))
+        hand_over(s);
     return n;
 }
 
@@ -165,8 +177,10 @@ static void release(struct stream *s)
 {
     stop_polling(s);
     s->sink_lost = s->has_sink ? s->sink.lost_total : 0;
-    if (s->has_sink)
+    if (s->has_sink) {
+        keeper_take_back(s->env->keeper_fd, s->id);
         sink_close(&s->sink);
+    }
     if (s->is_grown)
         s->env->pipe_budget += PIPE_LARGE;
     s->is_open = s->has_sink = false;
@@ -270,6 +284,7 @@ void stream_start(struct stream *s)
     if (!s->is_open)
         return;
     cc_fdp(&s->child_fd);
+    hand_over(s);
     start_polling(s);
 }
 

@@ -32,6 +32,7 @@ struct stream_env {
     uv_loop_t *loop;
     char      *buf;         /* STREAM_READ_MAX bytes, used during one callback */
     size_t     pipe_budget; /* bytes by which pipes may still grow */
+    int        keeper_fd;   /* told what to drain when we are killed; -1: there is no keeper */
 
     void (*wake)(void *ctx, uint64_t at); /* call stream_tick() at that time */
     void (*on_disk_error)(void                *ctx,
@@ -42,6 +43,7 @@ struct stream_env {
 
 struct stream {
     struct stream_env *env;
+    uint32_t           id; /* for the keeper: unique among the streams of a node */
     void              *owner;
     int                fd, child_fd; /* the pipe's ends; -1 when closed */
     uv_poll_t          poll;
