@@ -17,12 +17,13 @@
 
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
+#include "store/core/pace.h"
 #include "store/core/session.h"
 #include "store/portowner.h"
 
 enum {
-    READ_SIZE = 64 << 10, /* what one client may make us do in one turn */
-    ACCEPTS_PER_TURN = 128,
+    READ_SIZE = 64 << 10,    /* what one client may make us do in one turn */
+    ACCEPTS_PER_TURN = 1024, /* many: where the queue overflows, a client waits for a second */
     LOG_WINDOW_MS = 10000,
     LOG_MAX = 20, /* sentences in a window */
 };
@@ -48,11 +49,13 @@ struct store_server {
     struct client_list      clients, dirty; /* dirty: has something to send, in the order in which it came */
     int                     listen_fd, spare_fd;
     uint16_t                port;
-    uv_poll_t               listen_watch;
-    uv_check_t after_poll; /* answers go out when all that has come was run: one send for each client */
-    uv_idle_t  more;       /* active: somebody has work left that no event will announce */
-    unsigned   n_open;     /* handles that libuv still knows */
-    bool       is_closing;
+    unsigned    n_clients, n_dirty, n_events; /* n_events: requests and connections of this turn */
+    struct pace pace;
+    uv_poll_t   listen_watch;
+    uv_check_t  after_poll; /* answers go out when all that has come was run: one send for each client */
+    uv_idle_t   more;       /* active: somebody has work left that no event will announce */
+    unsigned    n_open;     /* handles that libuv still knows */
+    bool        is_closing;
     void (*on_closed)(void *ctx);
     void    *on_closed_ctx;
     uint64_t log_since;
@@ -147,6 +150,7 @@ static void set_dirty(struct client *c)
     if (c->is_dirty)
         return;
     c->is_dirty = true;
+    c->server->n_dirty++;
     TAILQ_INSERT_TAIL(&c->server->dirty, c, dirty);
 }
 
@@ -155,6 +159,7 @@ static void set_clean(struct client *c)
     if (!c->is_dirty)
         return;
     c->is_dirty = false;
+    c->server->n_dirty--;
     TAILQ_REMOVE(&c->server->dirty, c, dirty);
 }
 
@@ -162,6 +167,7 @@ static void drop(struct client *c)
 {
     set_clean(c);
     TAILQ_REMOVE(&c->server->clients, c, all);
+    c->server->n_clients--;
     session_end(&c->session);
     (void) uv_poll_stop(&c->watch);
     uv_close((uv_handle_t *) &c->watch, on_client_closed);
@@ -213,6 +219,7 @@ static void read_some(struct client *c)
         refuse(c, &err);
         return;
     }
+    s->n_events++;
     if (cc_buf_len(&c->session.out) > 0)
         set_dirty(c);
 }
@@ -291,20 +298,40 @@ static void on_more(uv_idle_t *idle)
     (void) idle; /* its being active keeps the loop from sleeping */
 }
 
-static void on_after_poll(uv_check_t *check)
+/* Everyone who has something to read now; who gets something meanwhile has its turn later. */
+static void flush_all(struct store_server *s)
 {
-    struct store_server *s = CC_CONTAINER_OF(check, struct store_server, after_poll);
-    struct client       *last = TAILQ_LAST(&s->dirty, client_list), *c = NULL;
+    struct client *last = TAILQ_LAST(&s->dirty, client_list), *c = NULL;
 
-    while (c != last) { /* who becomes dirty meanwhile has its turn later */
+    while (c != last) {
         c = TAILQ_FIRST(&s->dirty);
         set_clean(c);
         flush(c);
     }
-    if (TAILQ_EMPTY(&s->dirty))
-        (void) uv_idle_stop(&s->more);
-    else
+}
+
+static void on_after_poll(uv_check_t *check)
+{
+    struct store_server *s = CC_CONTAINER_OF(check, struct store_server, after_poll);
+    unsigned             n_dirty = s->n_dirty, n_events = s->n_events;
+    bool                 is_held;
+
+    if (n_dirty + n_events > 0) {
+        uint64_t now = uv_hrtime();
+
+        s->n_events = 0;
+        if (n_events > 0)
+            pace_events(&s->pace, now, n_events);
+        is_held = pace_is_held(&s->pace, now, n_dirty, s->n_clients);
+        if (!is_held) {
+            flush_all(s);
+            pace_done(&s->pace, uv_hrtime(), n_dirty);
+        }
+    }
+    if (!TAILQ_EMPTY(&s->dirty) || pace_looks_again(&s->pace, uv_hrtime()))
         (void) uv_idle_start(&s->more, on_more);
+    else
+        (void) uv_idle_stop(&s->more);
 }
 
 /* ---- accepting */
@@ -323,6 +350,8 @@ static void add_client(struct store_server *s, int fd)
     c->fd = fd;
     session_init(&c->session, &s->space);
     TAILQ_INSERT_TAIL(&s->clients, c, all);
+    s->n_clients++;
+    s->n_events++;
     s->n_open++;
     watch_for(c, UV_READABLE);
 }
