@@ -115,26 +115,25 @@ const char *facts_text(const struct facts *f, char *buf, size_t size)
     const struct scheduler *s = &f->scheduler;
 
     buf[0] = '\0';
-    put(&t, "host: %s%s\n", f->host, f->is_pid1 ? " (we are PID 1)" : "");
     if (f->cpus.why[0])
-        put(&t, "cpus: %s\n", f->cpus.why);
+        put(&t, "cpus      %s\n", f->cpus.why);
     if (f->memory_limit > 0 || f->memory_total > 0) {
-        put(&t, "memory: ");
+        put(&t, "memory    ");
         put_size(&t, f->memory_limit > 0 ? f->memory_limit : f->memory_total);
         if (f->memory_limit > 0)
             put(&t, ", the limit in %s", f->memory_file);
         put(&t, "\n");
     }
-    put(&t, "/dev/shm: ");
+    put(&t, "/dev/shm  ");
     if (f->shm_size > 0)
         put_size(&t, f->shm_size);
     else
         put(&t, "there is none");
-    put(&t, "\nscheduler: %s", s->name ? s->name : "none");
+    put(&t, "\nscheduler %s", s->name ? s->name : "none");
     if (s->job_id)
         put(&t, ", job %.128s", s->job_id);
     if (s->nproc_from)
         put(&t, ", %s says %u", s->nproc_from, s->nproc);
-    put(&t, "\n");
+    put(&t, "\n%s", f->is_pid1 ? "init      PID 1 of its container: orphans are reaped here\n" : "");
     return buf;
 }

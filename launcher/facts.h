@@ -29,7 +29,7 @@ struct facts {
 
 void facts_read(const struct machine *m, struct facts *ret);
 
-/* One line a fact, "name: value\n"; cut when buf is shorter than FACTS_TEXT_MAX.  Returns buf. */
+/* A line a fact but the host, "cpus      2 CPUs ...\n"; cut when buf is shorter than FACTS_TEXT_MAX.  Returns buf. */
 const char *facts_text(const struct facts *f, char *buf, size_t size);
 
 #endif

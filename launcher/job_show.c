@@ -6,6 +6,7 @@
 
 #include "agent/core/workerenv.h"
 #include "launcher/cpulist.h"
+#include "launcher/facts.h"
 
 /* A word as a shell would need it. */
 static void print_word(FILE *to, const char *s)
@@ -54,10 +55,14 @@ static void print_ranks(FILE *to, const struct job *j)
 
 void job_show(FILE *to, const struct job *j)
 {
+    struct facts facts;
+    char         text[FACTS_TEXT_MAX];
+
+    facts_read(&j->machine, &facts);
     (void) fprintf(to, "job       %s\n", j->plan.run_id);
     (void) fprintf(to, "node      %s: rank 0 of 1, %u worker%s (%s)\n", j->host, j->nproc.n, j->nproc.n == 1 ? "" : "s",
                    j->nproc.why);
-    (void) fprintf(to, "cpus      %s\n", j->cpus.why);
+    (void) fputs(facts_text(&facts, text, sizeof text), to);
     if (j->gpus.why[0])
         (void) fprintf(to, "gpus      %s\n", j->gpus.why);
     (void) fprintf(to, "store     %s port ", j->bind_addr);

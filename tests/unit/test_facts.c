@@ -20,10 +20,12 @@ Test(facts, a_bare_machine_has_the_few_there_are)
     fake_init(&f, 3);
     fake_file(&f, "/proc/sys/kernel/hostname", "no.such.name.invalid\n");
     facts_read(&f.m, &x);
-    expect_line(&x, "host: no.such.name.invalid\n");
-    expect_line(&x, "cpus: 3 CPUs in the affinity mask\n");
-    expect_line(&x, "/dev/shm: there is none\n");
-    expect_line(&x, "scheduler: none\n");
+    cr_assert_str_eq(x.host, "no.such.name.invalid");
+    expect_line(&x, "cpus      3 CPUs in the affinity mask\n");
+    expect_line(&x, "/dev/shm  there is none\n");
+    expect_line(&x, "scheduler none\n");
+    x.is_pid1 = true;
+    expect_line(&x, "init      PID 1");
     cr_assert_eq(x.memory_limit, 0);
     fake_free(&f);
 }
@@ -45,7 +47,7 @@ Test(facts, the_lowest_memory_limit_is_named_with_its_file)
     facts_read(&f.m, &x);
     cr_assert_eq(x.memory_limit, 1610612736);
     cr_assert_eq(x.memory_total, UINT64_C(16384000) * 1024);
-    expect_line(&x, "memory: 1.5 GiB, the limit in /sys/fs/cgroup/memory/pod/memory.limit_in_bytes\n");
+    expect_line(&x, "memory    1.5 GiB, the limit in /sys/fs/cgroup/memory/pod/memory.limit_in_bytes\n");
     fake_free(&f);
 }
 
@@ -60,8 +62,8 @@ Test(facts, without_a_limit_it_is_what_the_machine_has)
     fake_env(&f, "SLURM_JOB_ID", "14");
     fake_env(&f, "SLURM_GPUS_ON_NODE", "8");
     facts_read(&f.m, &x);
-    expect_line(&x, "memory: 512 MiB\n");
-    expect_line(&x, "scheduler: Slurm, job 14, SLURM_GPUS_ON_NODE says 8\n");
+    expect_line(&x, "memory    512 MiB\n");
+    expect_line(&x, "scheduler Slurm, job 14, SLURM_GPUS_ON_NODE says 8\n");
     cr_assert_gt(x.shm_size, 0);
     fake_free(&f);
 }
