@@ -197,8 +197,7 @@ int gpus_virtual(const char *visible, unsigned nproc, char ***ret, struct cc_err
     for (const char *p = visible; p && *p; p++)
         n += *p == ',';
     if (visible && n < nproc)
-        return cc_fail(err, -EINVAL,
-                       "ValueError: local_rank %u exceeds available GPUs in CUDA_VISIBLE_DEVICES=%.300s", n,
+        return cc_fail(err, -EINVAL, "local_rank %u exceeds available GPUs in CUDA_VISIBLE_DEVICES=%.300s", n,
                        visible);
     return fill(nproc, ret, next_text, &i, err);
 }

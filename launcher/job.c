@@ -92,9 +92,9 @@ static int choose_devices(struct job *j, struct cc_err *err)
     const struct options *o = j->options;
     unsigned              n = j->nproc.n;
 
-    if (o->virtual_local_rank)
+    if (o->virtual_local_rank && !o->gpus)
         return gpus_virtual(machine_env(&j->machine, "CUDA_VISIBLE_DEVICES"), n, &j->devices, err);
-    if (o->mask_gpus)
+    if (o->mask_gpus || o->virtual_local_rank)
         return gpus_mask(&j->gpus, n, &j->devices, err);
     if (o->gpus)
         return gpus_share(&j->gpus, n, &j->devices, err);
@@ -131,7 +131,8 @@ static int look_at_machine(struct job *j, struct cc_err *err)
     struct nproc_req req = {
         .text = options_is_given(o, OPTION_nproc_per_node) ? o->nproc_per_node : NULL,
         .gpus = has_gpus ? &j->gpus : NULL,
-        .is_masked = o->mask_gpus,
+        .is_chosen = o->gpus,
+        .is_masked = o->mask_gpus || o->virtual_local_rank,
         .host = j->host,
     };
     int r = cpus_count(&j->machine, &j->cpus, err);
@@ -180,9 +181,12 @@ static int find_program(struct job *j, struct cc_err *err)
         .is_run_path = o->run_path,
     };
 
+    struct machine worker = j->machine;
+
     if (!o->worker_argv[0])
         return 0; /* --show-config alone */
-    return program_resolve(&j->machine, &req, &j->program, err);
+    worker.env = j->env; /* --env PATH=... counts */
+    return program_resolve(&worker, &req, &j->program, err);
 }
 
 static void fill_logs(struct job *j, struct logs_cfg *l)

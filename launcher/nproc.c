@@ -45,10 +45,10 @@ static int from_gpus(const struct machine *m, const struct nproc_req *req, const
     ret->n = gpu_workers(req, g);
     /* Without any driver a list of GPUs in the environment is a leftover, unless the user speaks of GPUs
      * himself. */
-    if (is_auto && (ret->n == 0 || (g->source == GPUS_NONE && !req->gpus)))
+    if (is_auto && (ret->n == 0 || (g->source == GPUS_NONE && !req->is_chosen)))
         return from_cpus(m, "auto, no usable GPU", ret, err);
     if (ret->n == 0)
-        return cc_fail(err, -EINVAL, "ValueError: Cuda is not available. (--nproc-per-node gpu: %s)", g->why);
+        return cc_fail(err, -EINVAL, "Cuda is not available. (--nproc-per-node gpu: %s)", g->why);
     (void) snprintf(ret->why, sizeof ret->why, "%s: %s%s", req->text, g->why,
                     ret->n < g->n ? "; CUDA shows a process one MIG device, --mask-gpus gives each its own"
                                   : "");
@@ -70,11 +70,11 @@ static int from_text(const struct machine *m, const struct nproc_req *req, struc
         return from_cpus(m, "cpu", ret, err);
     if (strcmp(req->text, "xpu") == 0)
         return cc_fail(err, -EINVAL,
-                       "ValueError: Xpu is not available. (Intel GPUs are not counted: give their "
+                       "Xpu is not available. (Intel GPUs are not counted: give their "
                        "number)");
     if (strcmp(req->text, "gpu") != 0 && strcmp(req->text, "auto") != 0)
         return cc_fail(err, -EINVAL,
-                       "ValueError: Unsupported nproc_per_node value: %.100s (a number, auto, cpu or gpu "
+                       "Unsupported nproc_per_node value: %.100s (a number, auto, cpu or gpu "
                        "is wanted)",
                        req->text);
     if (req->gpus)
@@ -94,7 +94,7 @@ static void from_scheduler(const struct nproc_req *req, const struct scheduler *
 
     ret->n = s->nproc;
     ret->from = s->nproc_from;
-    if (s->is_gpu_count && (g->is_limited || req->gpus) && visible > 0 && visible < ret->n) {
+    if (s->is_gpu_count && (g->is_limited || req->is_chosen) && visible > 0 && visible < ret->n) {
         ret->n = visible;
         (void) snprintf(ret->why, sizeof ret->why, "%s, %s=%u, but %s", s->name, s->nproc_from, s->nproc,
                         g->why);

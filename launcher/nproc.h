@@ -14,6 +14,7 @@ enum { NPROC_MAX = 65536 };
 struct nproc_req {
     const char        *text;      /* the option or its PET_ variable; NULL: neither was given */
     const struct gpus *gpus;      /* after --gpus; NULL: counted here, when they matter */
+    bool               is_chosen; /* --gpus was given */
     bool               is_masked; /* each worker gets a GPU of its own, so that every MIG device counts */
     const char        *host;      /* our host name, for the schedulers' host lists */
 };

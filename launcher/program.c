@@ -320,7 +320,7 @@ int program_resolve(const struct machine *m, const struct program_req *req, stru
 
     if (req->is_no_python && req->is_module && !req->is_run_path)
         return cc_fail(err, -EINVAL,
-                       "ValueError: Don't use both the '--no-python' flag and the '--module' flag at "
+                       "Don't use both the '--no-python' flag and the '--module' flag at "
                        "the same time.");
     if (req->script[0] == '\0')
         return cc_fail(err, -EINVAL, "the name of the script is empty");

@@ -67,8 +67,7 @@ Test(nproc, other_words_are_unsupported_in_torchrun_s_words)
 
     fake_init(&f, 1);
     for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
-        (void) snprintf(sentence, sizeof sentence, "ValueError: Unsupported nproc_per_node value: %s",
-                        words[i]);
+        (void) snprintf(sentence, sizeof sentence, "Unsupported nproc_per_node value: %s", words[i]);
         refuse(&f, words[i], sentence);
     }
     refuse(&f, "xpu", "Xpu is not available.");
@@ -125,6 +124,23 @@ Test(nproc, a_leftover_list_without_a_driver_counts_only_for_gpu)
     fake_env(&f, "CUDA_VISIBLE_DEVICES", "2,4,7");
     cr_assert_eq(resolve(&f, "gpu", &n), 3);
     cr_assert_eq(resolve(&f, "auto", &n), 6);
+    fake_free(&f);
+}
+
+Test(nproc, only_gpus_that_the_user_chose_are_believed_without_a_driver)
+{
+    struct fake_machine f;
+    struct nproc        n;
+    struct cc_err       err = { 0 };
+    struct gpus         g = { .n = 2, .n_cuda = 2, .source = GPUS_NONE, .is_limited = true };
+    struct nproc_req    req = { .text = "auto", .gpus = &g };
+
+    fake_init(&f, 6);
+    cr_assert_eq(nproc_resolve(&f.m, &req, &n, &err), 0);
+    cr_assert_eq(n.n, 6);
+    req.is_chosen = true; /* --gpus 0,1 */
+    cr_assert_eq(nproc_resolve(&f.m, &req, &n, &err), 0);
+    cr_assert_eq(n.n, 2);
     fake_free(&f);
 }
 

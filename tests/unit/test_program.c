@@ -120,7 +120,7 @@ Test(program, no_python_and_module_exclude_each_other)
 
     start(&f);
     refuse(&f, (struct program_req){ .script = "m", .is_module = true, .is_no_python = true }, 2,
-           "ValueError: Don't use both the '--no-python' flag and the '--module' flag at the same time.");
+           "Don't use both the '--no-python' flag and the '--module' flag at the same time.");
     refuse(&f, (struct program_req){ .script = "" }, 2, "empty");
     stop(&f);
 }
