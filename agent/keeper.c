@@ -25,6 +25,7 @@ enum {
     EXIT_AGENT_KILLED = 70,
     SAME_SIGNAL_MS = 50,
     KILL_LIMIT_MS = 10000, /* D state: exit anyway, and say so */
+    LEFT_LIMIT_MS = 500,   /* what the agent left has outlived its SIGKILL already, and the agent said so */
     SEND_LIMIT_MS = 1000,
 };
 
@@ -284,7 +285,7 @@ static _Noreturn void end_killed(struct keeper *k, int signum)
 static _Noreturn void end_exited(struct keeper *k, int status)
 {
     if (k->spare.n == 0 && !tree_is_empty())
-        (void) tree_kill_all(KILL_LIMIT_MS, NULL);
+        (void) tree_kill_all(LEFT_LIMIT_MS, NULL);
     reclaim_terminal(k);
     _exit(status);
 }
