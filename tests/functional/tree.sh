@@ -79,6 +79,7 @@ for cgroup in auto off; do
 done
 EOF
 
+limit 300
 it 'after kill -9 at any moment, and no port and no file either' <<'EOF'
 mkdir tmp
 TMPDIR=$PWD/tmp
@@ -97,6 +98,7 @@ done
 wait_for '[ -z "$(ls tmp)" ]' 3
 EOF
 
+limit 20
 it 'nothing else is touched: not by name, not by group, not above (C51, C56)' <<'EOF'
 cp "$(command -v sleep)" same-name
 ./same-name 40 & a=$!
