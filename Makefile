@@ -112,7 +112,7 @@ unit-tests: $(BIN)/unit-tests
 helpers: $(helpers)
 
 # One person's two commands: they install what is missing themselves, so the rest is made by a second make.
-parts ?= layers pure symbols unit functional interop
+parts ?= layers pure symbols unit sim functional interop
 quickstart check-quickstart:
 	$(Q)scripts/bootstrap build
 	+$(Q)$(MAKE) --no-print-directory all
@@ -193,10 +193,24 @@ bench check-bench: $(programs) bench-programs
 
 # ---- everything at its full count: before a release, not for every change
 
+# ---- simulation: the pure cores under every kind of worker, user and scheduler, and with planted bugs
+
+$(BIN)/sim_node: $(OBJ)/tests/sim/sim_node.o $(OUT)/libccrun-all.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^
+
+.PHONY: check-sim mutants check-mutants
+check-sim: $(BIN)/sim_node
+	$(Q)$(BIN)/sim_node -n 200000
+
+mutants check-mutants:
+	$(Q)python3 tests/sim/mutants.py
+
 .PHONY: soak
 soak:
 	$(Q)scripts/bootstrap build test lint bench
-	+$(Q)CCRUN_REPEAT=200 MAKE='$(MAKE)' scripts/check quickstart $(parts) lint sanitized fuzz bench
+	+$(Q)CCRUN_REPEAT=200 MAKE='$(MAKE)' scripts/check quickstart $(parts) mutants lint sanitized fuzz bench
 
 # ---- the tests again, with a sanitizer in every process: unit tests, and the store under the conformance program
 

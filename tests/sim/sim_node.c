@@ -13,6 +13,7 @@
  *   O6  a worker gets SIGKILL only after its grace time or the second ^C
  *   O7  after a stop was asked for, no worker is started
  *   O8  when somebody asked for a stop, and not before, the workers are told with that signal
+ *   O9  when nothing lives any more the attempt is over, unless a death is held
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -132,6 +133,8 @@ static void op_start(void *ctx)
         broken(s, "O1: an attempt starts while the one before lives");
     if (s->n_starts > s->max_restarts || (s->n_starts > 0 && !s->has_failed))
         broken(s, "O2: restart %u of %u", s->n_starts, s->max_restarts);
+    if (s->is_unstartable)
+        broken(s, "O2: a program that cannot start is tried again");
     if (s->is_stop_sent)
         broken(s, "O7: started after a stop");
     s->n_starts++;
@@ -253,8 +256,10 @@ static void send_stop(struct sim *s, int signum)
         if (s->over_by == never)
             s->over_by = s->now + BOUND;
     }
-    if (signum == SIGINT && s->first_int_at != never)
+    if (signum == SIGINT && s->first_int_at != never && !s->is_killed_by_user) {
         s->is_killed_by_user = true;
+        s->over_by = s->now + KILL_GRACE + SLACK;
+    }
     if (signum == SIGINT)
         s->first_int_at = s->now;
     node_signal(&s->node, s->now, signum);
@@ -284,6 +289,15 @@ static void stop_step(struct sim *s)
         s->now += rnd(s, POLICY_TERM_HOLD_MS);
         send_stop(s, SIGTERM);
     }
+}
+
+static void settle(struct sim *s)
+{
+    node_settle(&s->node, s->now, !is_anything_alive(s), true);
+    if (!s->is_done && !is_anything_alive(s) && s->node.policy.hold_until == never)
+        broken(s, "O9: waits for nobody");
+    if (!s->is_done && s->now > s->over_by)
+        broken(s, "O3: not over in time");
 }
 
 static uint64_t next_event(const struct sim *s, uint64_t user_at)
@@ -331,9 +345,7 @@ static void step(struct sim *s, uint64_t *user_at)
         note_failure(s, 128 + SIGTERM);
     if (s->now >= node_deadline(&s->node))
         (void) node_tick(&s->node, s->now);
-    node_settle(&s->node, s->now, !is_anything_alive(s), true);
-    if (!s->is_done && s->now > s->over_by)
-        broken(s, "O3: not over in time");
+    settle(s);
 }
 
 static void check_end(const struct sim *s)
@@ -374,7 +386,7 @@ static void run(uint64_t seed, bool is_verbose)
     user_at = chance(&s, 50) ? s.now + rnd(&s, 15000) : never;
     node_init(&s.node, &cfg, &ops, &s);
     node_start(&s.node, s.now);
-    node_settle(&s.node, s.now, !is_anything_alive(&s), true);
+    settle(&s);
     for (i = 0; !s.is_done; i++) {
         uint64_t at = next_event(&s, user_at);
 
