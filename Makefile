@@ -106,13 +106,13 @@ $(BIN)/unit-tests: $(unit_obj) $(OUT)/libccrun-all.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(unit_obj) $(OUT)/libccrun-all.a $(LIBS_UV) $(LIBS_CJSON) $(or $(call pc,--libs criterion),-lcriterion) -lm
 
-.PHONY: check check-unit check-functional check-interop check-layers check-pure check-symbols check-quickstart \
+.PHONY: check check-unit check-functional check-interop check-store check-layers check-pure check-symbols check-quickstart \
         check-lint lint unit-tests helpers quickstart
 unit-tests: $(BIN)/unit-tests
 helpers: $(helpers)
 
 # One person's two commands: they install what is missing themselves, so the rest is made by a second make.
-parts ?= layers pure symbols unit sim functional interop
+parts ?= layers pure symbols unit sim functional store interop
 quickstart check-quickstart:
 	$(Q)scripts/bootstrap build
 	+$(Q)$(MAKE) --no-print-directory all
@@ -132,9 +132,10 @@ check-unit: $(BIN)/unit-tests $(helpers) $(programs)
 check-functional: $(programs) $(helpers)
 	$(Q)$(test_env) PYTHON='$(PYTHON)' tests/run functional $(call shell_tests,functional)
 
+torch_python = $$(TORCH='$(TORCH)' PYTHON='$(PYTHON)' scripts/torch-python $(BUILD)/venv)
+
 check-interop: $(programs) $(helpers)
-	$(Q)python=$$(TORCH='$(TORCH)' PYTHON='$(PYTHON)' scripts/torch-python $(BUILD)/venv) && \
-	    $(test_env) PYTHON=$$python tests/run interop $(call shell_tests,interop)
+	$(Q)python=$(torch_python) && $(test_env) PYTHON=$$python tests/run interop $(call shell_tests,interop)
 
 # clang-tidy looks again only at what was compiled again.
 tidy_src := $(lib_src) $(wildcard $(mains)) $(prog_src) $(bench_src)
@@ -148,6 +149,10 @@ tidy: $(tidy_src:%.c=$(OUT)/tidy/%)
 lint check-lint:
 	$(Q)scripts/bootstrap build lint
 	+$(Q)scripts/lint; style=$$?; $(MAKE) --no-print-directory -k -j2 tidy && exit $$style
+
+# The conformance program: whatever PyTorch 1.13 to 2.14 send, and what nobody should.
+check-store: $(programs)
+	$(Q)python=$(torch_python) && tests/store/run $(BIN)/ccrun-store "$$python"
 
 check-symbols: $(programs)
 	$(Q)$(if $(SAN),:,scripts/check-symbols) $(programs)
@@ -188,7 +193,7 @@ $(BIN)/bench/%: $(OBJ)/tests/bench/%.o $(OUT)/libccrun-all.a
 bench-programs: $(patsubst tests/bench/%.c,$(BIN)/bench/%,$(bench_src))
 bench check-bench: $(programs) bench-programs
 	$(Q)scripts/bootstrap bench
-	$(Q)python=$$(TORCH='$(TORCH)' PYTHON='$(PYTHON)' scripts/torch-python $(BUILD)/venv) && \
+	$(Q)python=$(torch_python) && \
 	    python3 tests/bench/bench.py --bin $(BIN) --torch "$$python" --json $(BUILD)/bench.json $(BENCH)
 
 # ---- everything at its full count: before a release, not for every change
@@ -212,28 +217,12 @@ soak:
 	$(Q)scripts/bootstrap build test lint bench
 	+$(Q)CCRUN_REPEAT=200 MAKE='$(MAKE)' scripts/check quickstart $(parts) mutants lint sanitized fuzz bench
 
-# ---- the tests again, with a sanitizer in every process: unit tests, and the store under the conformance program
+# ---- the tests again, with a sanitizer in the process that is tested
 
 .PHONY: check-sanitized
 check-sanitized:
-	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-unit $(if $(wildcard launcher/store_main.c),check-store)
-
-# ---- manual pages; OPTIONS of ccrun.1 is written by ccrun itself
-
-pages := $(sort $(wildcard man/*.[1-9]))
-
-.PHONY: man
-man: $(pages:%=$(OUT)/%)
-
-$(OUT)/man/ccrun.1: man/ccrun.1 $(BIN)/ccrun
-	@mkdir -p $(@D)
-	$(call say,MAN,$@)
-	$(Q)$(BIN)/ccrun --dump=man >$@.options && \
-	    sed -e '/^[.]\\" @OPTIONS@/{r $@.options' -e 'd' -e '}' $< >$@ && rm $@.options
-
-$(OUT)/man/%: man/%
-	@mkdir -p $(@D)
-	$(Q)cp $< $@
+	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-unit
+	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-store
 
 # ---- installation
 
