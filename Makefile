@@ -122,6 +122,11 @@ check:
 	$(Q)scripts/bootstrap build test
 	+$(Q)MAKE='$(MAKE)' scripts/check $(parts)
 
+# What a change must pass (.ci/run).
+.PHONY: ci
+ci:
+	+$(Q)MAKE='$(MAKE)' scripts/check quickstart $(parts) lint sanitized
+
 # What the tests see: the programs, the helpers, and for interop a Python with torch.
 test_env = CCRUN=$(abspath $(BIN)/ccrun) SUPPORT=$(abspath $(BIN)/tests)
 shell_tests = $(or $(TESTS),$(filter-out %/lib.sh %/case.sh,$(wildcard tests/$(1)/*.sh)))
