@@ -568,10 +568,12 @@ static int set_up(struct agent *a, struct cc_err *err)
     if (r == 0)
         r = terminal_take(&a->terminal, c->is_terminal_wanted, err);
     if (r == 0)
-        r = start_logs(a, err);
-    a->tell.logs = a->logs;
-    if (r == 0)
         r = store_server_start(&a->store, &a->loop, &store, err);
+    if (r == 0) {
+        r = start_logs(a, err);
+        a->status = r < 0 && r != -ENOMEM ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
+    }
+    a->tell.logs = a->logs;
     if (r == 0)
         r = uv_timer_init(&a->loop, &a->timer);
     if (r == 0)
@@ -590,7 +592,9 @@ static void tear_down(struct agent *a)
 
 int agent_run(const struct agent_cfg *cfg, int keeper_fd)
 {
-    struct agent  a = { .cfg = cfg, .keeper_fd = keeper_fd, .stop_self_at = UINT64_MAX };
+    struct agent  a = {
+        .cfg = cfg, .keeper_fd = keeper_fd, .stop_self_at = UINT64_MAX, .status = AGENT_EXIT_INTERNAL
+    };
     const struct node_cfg limits = {
         .max_restarts = cfg->max_restarts,
         .term_grace = cfg->shutdown_timeout,
@@ -607,7 +611,7 @@ int agent_run(const struct agent_cfg *cfg, int keeper_fd)
     if (r < 0) {
         say(&a, -1, "ccrun: error: %s\n", err.msg);
         tell_own_failure(err.msg);
-        return r == -EADDRINUSE || r == -EADDRNOTAVAIL ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
+        return r == -EADDRINUSE || r == -EADDRNOTAVAIL ? AGENT_EXIT_USAGE : (int) a.status;
     }
     node_start(&a.node, cc_monotonic_ms());
     settle(&a);

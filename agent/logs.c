@@ -506,7 +506,7 @@ int logs_open(struct logs *l, unsigned local_rank, unsigned attempt, struct logs
     l->attempt = attempt;
     if (l->has_files && open_worker_files(w, attempt, &why) < 0) {
         close_worker_files(w);
-        if (l->cfg.is_strict)
+        if (l->cfg.is_strict && attempt == 0) /* a disk that filled up meanwhile must not end a restart */
             return cc_fail(err, why.code, "%s", why.msg);
         l->has_files = false; /* the console takes it all from here on */
         notice(l, "%s; the job goes on without log files", why.msg);

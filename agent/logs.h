@@ -38,7 +38,8 @@ struct logs_cfg {
     enum logs_cr cr;
     uint64_t     max_size;  /* --log-max-size in bytes, 0: no rotation */
     unsigned     keep;      /* --log-keep: rotated files kept beside the current one */
-    bool         is_strict; /* a log file that cannot be opened refuses the start; else said once, and on */
+    bool         is_strict; /* a log file that cannot be opened refuses the first start; else, and in later
+                             * attempts, it is said once and the job goes on */
     uint64_t     drain_ms;  /* how long a pipe is still read after its worker has gone; 2000 */
     int          console_fd[3]; /* [1], [2]: where the console streams go; usually 1 and 2 */
     int          keeper_fd;     /* completes the files if we are killed; 0 or -1: there is no keeper */

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +190,23 @@ static int find_program(struct job *j, struct cc_err *err)
     return program_resolve(&worker, &req, &j->program, err);
 }
 
+/* Found out now, not when a day of work is to be reported. */
+static int check_report_file(const char *path, struct cc_err *err)
+{
+    char        dir[PATH_MAX];
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    int         n;
+
+    if (!path || access(path, W_OK) == 0)
+        return 0;
+    if (errno != ENOENT)
+        return cc_fail(err, -errno, "--report: '%.256s' cannot be written: %s", path, strerror(errno));
+    n = slash ? snprintf(dir, sizeof dir, "%.*s", (int) (slash - path + 1), path) : snprintf(dir, sizeof dir, ".");
+    if (n < 0 || (size_t) n >= sizeof dir || access(dir, W_OK) < 0)
+        return cc_fail(err, -errno, "--report: no file can be made in '%.256s': %s", dir, strerror(errno));
+    return 0;
+}
+
 static void fill_logs(struct job *j, struct logs_cfg *l)
 {
     const struct options *o = j->options;
@@ -270,6 +288,8 @@ int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *
         r = make_workers(j, err);
     if (r == 0)
         r = make_env(j, env, err);
+    if (r == 0)
+        r = check_report_file(o->report, err);
     if (r < 0)
         return r == -ENOMEM ? AGENT_EXIT_INTERNAL : AGENT_EXIT_USAGE;
     r = find_program(j, err);
