@@ -3,12 +3,14 @@
 . "$(dirname "$0")/lib.sh"
 
 words <<'EOF'
-# listens PID...: where these processes listen, as ADDRESS:PORT in hex as /proc shows it.
+# listens PID: where the keeper PID and its agent listen, as ADDRESS:PORT in hex as /proc shows it.  One reading of /proc/net
+# may miss a socket while others come and go.
 listens() {
-    for p in "$@"; do ls -l "/proc/$p/fd"; done | sed -n 's/.*socket:\[\([0-9]*\)\]$/\1/p' | sort -u >inodes
-    awk 'NR == FNR { own[$1]; next } $4 == "0A" && $10 in own { print $2 }' inodes /proc/net/tcp /proc/net/tcp6 2>/dev/null
+    wait_for 'for p in '"$1"' $(pgrep -P '"$1"'); do ls -l "/proc/$p/fd"; done | sed -n "s/.*socket:.\([0-9]*\).$/\1/p" >inodes
+        awk "NR == FNR { own[\$1]; next } \$4 == \"0A\" && \$10 in own { print \$2 }" inodes /proc/net/tcp* >listening
+        [ -s listening ]'
+    cat listening
 }
-family() { echo "$1"; pgrep -P "$1" || true; } # ccrun's own processes: the keeper and the agent
 hex_port() { printf %04X "$1"; }
 EOF
 
@@ -28,7 +30,7 @@ it 'C10: the store listens where the workers look for it, and nowhere else' <<'E
 for option in '' --standalone '--master-addr 127.0.0.1' '--rdzv-backend c10d --rdzv-endpoint localhost:0'; do
     bg job "$CCRUN" $option --no-python sh -c 'echo "$MASTER_PORT"; exec sleep 50'
     wait_for '[ -s job.out ]'
-    same "0100007F:$(hex_port "$(cat job.out)")" "$(listens $(family $pid))"
+    same "0100007F:$(hex_port "$(cat job.out)")" "$(listens $pid)"
     kill $pid
     ends $pid 143
 done
@@ -40,7 +42,7 @@ for option in '--rdzv-backend=c10d --rdzv-endpoint=127.0.0.2:' '--master-addr=12
     bg job "$CCRUN" $option"$port" --no-python sh -c 'echo "$MASTER_ADDR $MASTER_PORT"; exec sleep 50'
     wait_for '[ -s job.out ]'
     same "127.0.0.2 $port" "$(cat job.out)"
-    same "0200007F:$(hex_port "$port")" "$(listens $(family $pid))"
+    same "0200007F:$(hex_port "$port")" "$(listens $pid)"
     kill $pid
     ends $pid 143
 done
