@@ -144,7 +144,7 @@ static void read_proc_uuid(const struct machine *m, struct gpu *g)
         g->uuid[0] = '\0';
 }
 
-static bool read_proc(const struct machine *m, struct gpu_inventory *inv)
+static bool read_proc(const struct machine *m, bool is_quick, struct gpu_inventory *inv)
 {
     struct dirent **names;
     unsigned        n = list_dir(m, "/proc/driver/nvidia/gpus", is_pci_address, &names);
@@ -155,7 +155,8 @@ static bool read_proc(const struct machine *m, struct gpu_inventory *inv)
         if (!g)
             break;
         (void) snprintf(g->pci, sizeof g->pci, "%.15s", names[i]->d_name);
-        read_proc_uuid(m, g);
+        if (!is_quick) /* the driver may have to wake the GPU for it */
+            read_proc_uuid(m, g);
     }
     free_dir(names, n);
     return n > 0;
@@ -197,7 +198,7 @@ static bool read_pci(const struct machine *m, struct gpu_inventory *inv)
 }
 
 /* The device nodes say how many, the bus says which, when the two agree. */
-static bool read_dev(const struct machine *m, struct gpu_inventory *inv)
+static bool read_dev(const struct machine *m, bool is_quick, struct gpu_inventory *inv)
 {
     struct dirent **names;
     unsigned        n = list_dir(m, "/dev", is_gpu_node, &names);
@@ -205,7 +206,8 @@ static bool read_dev(const struct machine *m, struct gpu_inventory *inv)
     free_dir(names, n);
     if (n == 0)
         return false;
-    (void) read_pci(m, inv);
+    if (!is_quick)
+        (void) read_pci(m, inv);
     if (inv->n_gpus != n) {
         inv->n_gpus = 0;
         while (inv->n_gpus < n && add(inv->gpu, &inv->n_gpus))
@@ -238,10 +240,10 @@ void gpu_inventory_read(const struct machine *m, bool is_quick, struct gpu_inven
         ret->source = GPUS_NVML;
     } else {
         ret->n_gpus = ret->n_mig = 0;
-        ret->source = read_proc(m, ret)  ? GPUS_PROC
-                      : read_dev(m, ret) ? GPUS_DEV
-                      : read_pci(m, ret) ? GPUS_PCI
-                                         : GPUS_NONE;
+        ret->source = read_proc(m, is_quick, ret)     ? GPUS_PROC
+                      : read_dev(m, is_quick, ret)    ? GPUS_DEV
+                      : !is_quick && read_pci(m, ret) ? GPUS_PCI
+                                                      : GPUS_NONE;
     }
     finish(m, ret);
 }

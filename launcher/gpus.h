@@ -42,8 +42,9 @@ struct gpus {
     char             why[256];   /* "2 of 8 GPUs (NVML): CUDA_VISIBLE_DEVICES=4,5" */
 };
 
-/* is_quick: without NVML, whose start can take longer than ccrun's own: good enough for a hint.
- * No GPU is no failure: n is 0.  Release with gpus_clear(). */
+/* is_quick: only how many there are, and only by what costs microseconds: no NVML, whose start can take
+ * longer than ccrun's own, no bus, no names.  Good enough for a hint. No GPU is no failure: n is 0.  Release
+ * with gpus_clear(). */
 int  gpus_count(const struct machine *m, bool is_quick, struct gpus *ret, struct cc_err *err);
 void gpus_clear(struct gpus *g);
 void gpus_recount(struct gpus *g); /* sets n_cuda after the list was changed */
