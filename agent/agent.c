@@ -293,8 +293,8 @@ static int make_env(struct agent *a, struct cc_err *err)
 static void op_start(void *ctx)
 {
     struct agent *a = ctx;
-    struct cc_err err = { 0 };
-    unsigned      i;
+    struct cc_err err = { 0 }, late = { 0 };
+    unsigned      i, rank;
     int           r;
 
     if (a->node.policy.n_restarts > 0) {
@@ -306,6 +306,10 @@ static void op_start(void *ctx)
     r = make_env(a, &err);
     for (i = 0; r == 0 && i < a->cfg->nproc; i++)
         r = start_worker(a, i, &err);
+    if (workers_await(a->workers, &rank, &late) < 0) { /* the cause of what may have failed above */
+        r = cc_wrap(&late, "start rank %u", rank);
+        err = late;
+    }
     if (r == 0) {
         tell_workers_run(&a->tell);
         return;
@@ -362,7 +366,7 @@ static void on_exit_(void *ctx, unsigned local_rank, struct worker *w)
         a->terminal.worker = 0;
         keeper_reclaim_terminal(a->keeper_fd);
     }
-    if (w->status != 0)
+    if (w->status != 0 && !w->is_unborn)
         tell_failed(&a->tell, local_rank);
     w->is_failure = node_exited(&a->node, cc_monotonic_ms(), w->status, w->is_terminal) == POLICY_FAILURE;
 }

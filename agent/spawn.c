@@ -1,39 +1,74 @@
 #include "agent/spawn.h"
 
-#include <dirent.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/close_range.h>
+#include <linux/futex.h>
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STACK_SIZE = 32 * 1024, LAST_SIGNAL = 64 };
+enum { STACK_SIZE = 16 * 1024, LAST_SIGNAL = 64, WINDOW = 16 };
 
-/* Between clone and exec the child runs in our memory, on a stack inside our frame, while we sleep.  It may call
- * only what neither allocates nor locks, and the sanitizers must not note its frames as ours. */
+/* Between clone and exec the child runs in our memory and with our thread's storage, beside us.  So it may call nothing
+ * of the C library that allocates, locks or so much as sets errno: system calls only; and the sanitizers must not note
+ * its frames as ours. */
 #define IN_CHILD __attribute__((no_sanitize("address", "undefined", "thread")))
 
+#if defined(__x86_64__)
+IN_CHILD static inline long sys(long nr, long a, long b, long c, long d)
+{
+    register long r10 __asm__("r10") = d;
+
+    __asm__ volatile("syscall" : "+a"(nr) : "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+    return nr;
+}
+#elif defined(__aarch64__)
+IN_CHILD static inline long sys(long nr, long a, long b, long c, long d)
+{
+    register long x8 __asm__("x8") = nr;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+
+    __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+    return x0;
+}
+#else /* sets errno: start() lets us sleep meanwhile */
+#define MUST_SLEEP 1
+IN_CHILD static long sys(long nr, long a, long b, long c, long d)
+{
+    long r = syscall(nr, a, b, c, d);
+
+    return r < 0 ? -errno : r;
+}
+#endif
+#ifndef MUST_SLEEP
+#define MUST_SLEEP 0
+#endif
+
 struct child {
-    const struct spawn_req *req;
-    pid_t                   parent;
-    bool                    is_in_cgroup;
-    const char             *step; /* what failed, NULL: nothing; read by the parent once the child has exec'd or gone */
-    int                     error;
+    struct spawn_req req;
+    pid_t            pid, parent;
+    bool             is_in_cgroup;
+    const char      *step;  /* what failed, NULL: nothing; for the parent, once `tid` is 0 */
+    int              error; /* a negative errno */
+    int              tid;   /* the kernel clears it, as a futex, when the child has exec'd or gone */
 };
 
-IN_CHILD static int failed(struct child *c, const char *step)
+IN_CHILD static int failed(struct child *c, const char *step, long error)
 {
     c->step = step;
-    c->error = errno;
+    c->error = (int) error;
     return -1;
 }
 
@@ -44,38 +79,45 @@ IN_CHILD static void reset_signals(void)
     int      i;
 
     for (i = 1; i <= LAST_SIGNAL; i++)
-        (void) syscall(SYS_rt_sigaction, i, zero, NULL, sizeof(uint64_t)); /* fails for KILL and STOP only */
+        (void) sys(SYS_rt_sigaction, i, (long) zero, 0, sizeof(uint64_t)); /* fails for KILL and STOP only */
 }
 
 /* A process in its own session cannot be stopped by the terminal; the foreground one shares ours and must own it.
- * Signals are blocked here, so that tcsetpgrp() from the background is let through. */
+ * Signals are blocked here, so that taking the terminal from the background is let through. */
 IN_CHILD static int set_session(struct child *c)
 {
-    if (!c->req->is_foreground)
-        return setsid() < 0 ? failed(c, "setsid") : 0;
-    if (setpgid(0, 0) < 0)
-        return failed(c, "setpgid");
-    if (tcsetpgrp(c->req->fd[0], getpid()) < 0)
-        return failed(c, "give it the terminal");
-    return 0;
+    int  group = 0;
+    long r;
+
+    if (!c->req.is_foreground) {
+        r = sys(SYS_setsid, 0, 0, 0, 0);
+        return r < 0 ? failed(c, "setsid", r) : 0;
+    }
+    r = sys(SYS_setpgid, 0, 0, 0, 0);
+    if (r < 0)
+        return failed(c, "setpgid", r);
+    group = (int) sys(SYS_getpid, 0, 0, 0, 0);
+    r = sys(SYS_ioctl, c->req.fd[0], TIOCSPGRP, (long) &group, 0);
+    return r < 0 ? failed(c, "give it the terminal", r) : 0;
 }
 
 /* Sources that lie among the targets go out of the way first, or one dup would overwrite the next one's source. */
 IN_CHILD static int set_fds(struct child *c)
 {
-    int src[3];
-    int i;
+    long src[3], r;
+    int  i;
 
     for (i = 0; i < 3; i++) {
-        src[i] = c->req->fd[i];
+        src[i] = c->req.fd[i];
         if (src[i] != i && src[i] < 3)
-            src[i] = fcntl(src[i], F_DUPFD_CLOEXEC, 3);
+            src[i] = sys(SYS_fcntl, src[i], F_DUPFD_CLOEXEC, 3, 0);
         if (src[i] < 0)
-            return failed(c, "duplicate its standard streams");
+            return failed(c, "duplicate its standard streams", c->req.fd[i] < 0 ? -EBADF : src[i]);
     }
     for (i = 0; i < 3; i++) {
-        if (src[i] == i ? fcntl(i, F_SETFD, 0) < 0 : dup2(src[i], i) < 0)
-            return failed(c, "duplicate its standard streams");
+        r = src[i] == i ? sys(SYS_fcntl, i, F_SETFD, 0, 0) : sys(SYS_dup3, src[i], i, 0, 0);
+        if (r < 0)
+            return failed(c, "duplicate its standard streams", r);
     }
     return 0;
 }
@@ -89,7 +131,7 @@ struct dirent_raw { /* what getdents64 fills in */
 };
 
 /* Kernels before 5.9, and sandboxes that forbid close_range().  Never a loop to RLIMIT_NOFILE: that may be 10^6 and more. */
-IN_CHILD static void close_listed(int dir)
+IN_CHILD static void close_listed(long dir)
 {
     union {
         struct dirent_raw align;
@@ -97,41 +139,41 @@ IN_CHILD static void close_listed(int dir)
     } buf;
     long n, at;
 
-    while ((n = syscall(SYS_getdents64, dir, &buf, sizeof buf)) > 0) {
+    while ((n = sys(SYS_getdents64, dir, (long) &buf, sizeof buf, 0)) > 0) {
         for (at = 0; at < n; at += ((struct dirent_raw *) (void *) (buf.bytes + at))->d_reclen) {
             const char *s = ((struct dirent_raw *) (void *) (buf.bytes + at))->d_name;
-            int         fd = 0;
+            long        fd = 0;
 
             for (; *s >= '0' && *s <= '9'; s++)
                 fd = fd * 10 + (*s - '0');
             if (fd > 2 && fd != dir)
-                (void) close(fd);
+                (void) sys(SYS_close, fd, 0, 0, 0);
         }
     }
-    (void) close(dir);
+    (void) sys(SYS_close, dir, 0, 0, 0);
 }
 
 IN_CHILD static int close_rest(struct child *c)
 {
-    int dir;
+    long dir;
 
-    if (syscall(SYS_close_range, 3U, ~0U, 0U) == 0)
+    if (sys(SYS_close_range, 3, UINT_MAX, 0, 0) == 0)
         return 0;
-    dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    dir = sys(SYS_openat, AT_FDCWD, (long) "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (dir < 0)
-        return failed(c, "close the other descriptors");
+        return failed(c, "close the other descriptors", dir);
     close_listed(dir);
     return 0;
 }
 
 IN_CHILD static void write_file(int dir, const char *path, const char *text, size_t len)
 {
-    int fd = openat(dir, path, O_WRONLY | O_CLOEXEC);
+    long fd = sys(SYS_openat, dir, (long) path, O_WRONLY | O_CLOEXEC, 0);
 
     if (fd < 0)
         return;
-    (void) !write(fd, text, len);
-    (void) close(fd);
+    (void) sys(SYS_write, fd, (long) text, (long) len, 0);
+    (void) sys(SYS_close, fd, 0, 0, 0);
 }
 
 IN_CHILD static void write_oom_score_adj(int value)
@@ -152,22 +194,22 @@ IN_CHILD static void write_oom_score_adj(int value)
  * ours can run any more.  Group and OOM score are best effort: the job is right without them. */
 IN_CHILD static int set_up(struct child *c)
 {
-    const struct spawn_req *req = c->req;
+    const struct spawn_req *req = &c->req;
+    long                    r = sys(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
 
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-        return failed(c, "set its parent-death signal");
-    if (getppid() != c->parent) {
-        errno = ESRCH; /* we died before the signal was set: nobody is left to read this */
-        return failed(c, "find its parent");
-    }
+    if (r < 0)
+        return failed(c, "set its parent-death signal", r);
+    if (sys(SYS_getppid, 0, 0, 0, 0) != c->parent) /* we died before that: nobody is left to read this */
+        return failed(c, "find its parent", -ESRCH);
     if (set_session(c) < 0)
         return -1;
     if (req->cgroup_fd >= 0 && !c->is_in_cgroup)
         write_file(req->cgroup_fd, "cgroup.procs", "0", 1);
     if (req->oom_score_adj != INT_MIN)
         write_oom_score_adj(req->oom_score_adj);
-    if (req->mask && sched_setaffinity(0, sizeof *req->mask, req->mask) < 0)
-        return failed(c, "bind it to its CPUs");
+    r = req->mask ? sys(SYS_sched_setaffinity, 0, sizeof *req->mask, (long) req->mask, 0) : 0;
+    if (r < 0)
+        return failed(c, "bind it to its CPUs", r);
     if (set_fds(c) < 0 || close_rest(c) < 0)
         return -1;
     reset_signals();
@@ -180,11 +222,11 @@ IN_CHILD static int child_main(void *arg)
     uint64_t      none = 0;
 
     if (set_up(c) == 0) {
-        (void) syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
-        (void) execve(c->req->path, c->req->argv, c->req->env);
-        (void) failed(c, "exec");
+        (void) sys(SYS_rt_sigprocmask, SIG_SETMASK, (long) &none, 0, sizeof none);
+        (void) failed(c, "exec", sys(SYS_execve, (long) c->req.path, (long) c->req.argv, (long) c->req.env, 0));
     }
-    _exit(127);
+    (void) sys(SYS_exit_group, 127, 0, 0, 0);
+    return 127; /* not reached */
 }
 
 /* clone3 has no wrapper in the C library and a child on another stack cannot return from syscall(): hence assembly.
@@ -193,7 +235,8 @@ IN_CHILD static int child_main(void *arg)
 static long clone3_into(int cgroup_fd, char *stack, struct child *c)
 {
     struct clone_args args = {
-        .flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP,
+        .flags = CLONE_VM | CLONE_CHILD_CLEARTID | CLONE_INTO_CGROUP,
+        .child_tid = (uint64_t) (uintptr_t) &c->tid,
         .exit_signal = SIGCHLD,
         .stack = (uint64_t) (uintptr_t) stack,
         .stack_size = STACK_SIZE,
@@ -241,41 +284,194 @@ static long clone3_into(int cgroup_fd, char *stack, struct child *c)
 #endif
 }
 
-static pid_t start(struct child *c, char *stack)
+static long start_anywhere(char *stack, struct child *c)
 {
-    long r = -ENOSYS;
+    int   flags = CLONE_VM | CLONE_CHILD_CLEARTID | (MUST_SLEEP ? CLONE_VFORK : 0) | SIGCHLD;
+    pid_t pid = clone(child_main, stack + STACK_SIZE, flags, c, NULL, NULL, &c->tid);
 
-    if (c->req->cgroup_fd >= 0) {
-        c->is_in_cgroup = true;
-        r = clone3_into(c->req->cgroup_fd, stack, c);
-        if (r > 0)
-            return (pid_t) r;
-        c->is_in_cgroup = false; /* an old kernel, a sandbox, or a group that takes nobody: start it beside the group */
+    return pid < 0 ? -errno : pid;
+}
+
+/* No handler of ours may run in the child: it would run in our memory. */
+static int start(char *stack, struct child *c, struct cc_err *err)
+{
+    sigset_t all, old;
+    long     r = -ENOSYS;
+
+    c->parent = getpid();
+    c->tid = 1;
+    c->step = NULL;
+    (void) sigfillset(&all);
+    (void) sigprocmask(SIG_SETMASK, &all, &old);
+    c->is_in_cgroup = c->req.cgroup_fd >= 0;
+    if (c->is_in_cgroup)
+        r = clone3_into(c->req.cgroup_fd, stack, c);
+    if (r < 0) { /* also an old kernel, a sandbox, or a group that takes nobody: start it beside the group */
+        c->is_in_cgroup = false;
+        r = start_anywhere(stack, c);
     }
-    return clone(child_main, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
+    (void) sigprocmask(SIG_SETMASK, &old, NULL);
+    if (r < 0)
+        return cc_fail(err, (int) r, "start '%s': clone: %s", c->req.path, strerror((int) -r));
+    c->pid = (pid_t) r;
+    return 0;
+}
+
+static int await(struct child *c, struct cc_err *err)
+{
+    int tid;
+
+    while ((tid = __atomic_load_n(&c->tid, __ATOMIC_ACQUIRE)) != 0)
+        (void) syscall(SYS_futex, &c->tid, FUTEX_WAIT, tid, NULL, NULL, 0);
+    return c->step ? cc_fail(err, c->error, "start '%s': %s: %s", c->req.path, c->step, strerror(-c->error)) : 0;
 }
 
 int spawn_process(const struct spawn_req *req, pid_t *ret_pid, struct cc_err *err)
 {
-    struct child c = { .req = req, .parent = getpid() };
     char         stack[STACK_SIZE] __attribute__((aligned(16)));
-    sigset_t     all, old;
-    pid_t        pid;
-    int          error;
+    struct child c = { .req = *req };
+    int          r = start(stack, &c, err);
 
-    /* No handler of ours may run in the child: it would run in our memory. */
-    (void) sigfillset(&all);
-    (void) sigprocmask(SIG_SETMASK, &all, &old);
-    pid = start(&c, stack);
-    error = errno;
-    (void) sigprocmask(SIG_SETMASK, &old, NULL);
-    if (pid < 0)
-        return cc_fail(err, -error, "start '%s': clone: %s", req->path, strerror(error));
-    if (c.step) {
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+    if (r < 0)
+        return r;
+    r = await(&c, err);
+    if (r < 0) {
+        while (waitpid(c.pid, NULL, 0) < 0 && errno == EINTR)
             ;
-        return cc_fail(err, -c.error, "start '%s': %s: %s", req->path, c.step, strerror(c.error));
+        return r;
     }
-    *ret_pid = pid;
+    *ret_pid = c.pid;
     return 0;
+}
+
+/* ---- several at once */
+
+struct slot {
+    struct child c;
+    cpu_set_t    mask;
+    char        *text; /* copies of the request's path, arguments and environment */
+    size_t       text_size;
+};
+
+struct spawn_batch {
+    struct slot slots[WINDOW]; /* a ring: n_slots of them are in use, from `first` on */
+    unsigned    first, n_slots;
+    char       *stacks;
+};
+
+struct spawn_batch *spawn_batch_new(void)
+{
+    struct spawn_batch *b = calloc(1, sizeof *b);
+
+    if (b)
+        b->stacks = aligned_alloc(16, (size_t) WINDOW * STACK_SIZE);
+    if (b && !b->stacks) {
+        free(b);
+        return NULL;
+    }
+    return b;
+}
+
+static size_t list_size(char *const *list)
+{
+    size_t n, size = sizeof *list;
+
+    for (n = 0; list[n]; n++)
+        size += sizeof *list + strlen(list[n]) + 1;
+    return size;
+}
+
+/* The pointers first, then what they point to; returns the end. */
+static char *copy_list(char *to, char *const *list, char *const **ret)
+{
+    char **copy = (char **) (void *) to;
+    size_t n, i, len;
+
+    for (n = 0; list[n]; n++)
+        ;
+    to += (n + 1) * sizeof *copy;
+    for (i = 0; i < n; i++) {
+        len = strlen(list[i]) + 1;
+        copy[i] = memcpy(to, list[i], len);
+        to += len;
+    }
+    copy[n] = NULL;
+    *ret = copy;
+    return (char *) (((uintptr_t) to + sizeof copy - 1) & ~(uintptr_t) (sizeof copy - 1));
+}
+
+static int copy_request(struct slot *s, const struct spawn_req *req)
+{
+    size_t need = list_size(req->argv) + list_size(req->env) + 2 * sizeof(char *) + strlen(req->path) + 1;
+    char  *to;
+
+    if (need > s->text_size) {
+        free(s->text);
+        s->text_size = 0;
+        s->text = malloc(need);
+        if (!s->text)
+            return -ENOMEM;
+        s->text_size = need;
+    }
+    s->c.req = *req;
+    to = copy_list(s->text, req->argv, &s->c.req.argv);
+    to = copy_list(to, req->env, &s->c.req.env);
+    s->c.req.path = memcpy(to, req->path, strlen(req->path) + 1);
+    if (req->mask) {
+        s->mask = *req->mask;
+        s->c.req.mask = &s->mask;
+    }
+    return 0;
+}
+
+int spawn_begin(struct spawn_batch *b, const struct spawn_req *req, pid_t *ret_pid, struct cc_err *err)
+{
+    struct slot *s = &b->slots[(b->first + b->n_slots) % WINDOW];
+    unsigned     i;
+    int          r;
+
+    if (b->n_slots == WINDOW) {
+        r = await(&b->slots[b->first].c, err);
+        if (r < 0)
+            return r; /* it stays, for spawn_next() to tell whose error this is */
+        b->first = (b->first + 1) % WINDOW;
+        b->n_slots--;
+    }
+    i = (unsigned) (s - b->slots);
+    if (copy_request(s, req) < 0)
+        return cc_fail(err, -ENOMEM, "start '%s': no memory for its arguments", req->path);
+    r = start(b->stacks + (size_t) i * STACK_SIZE, &s->c, err);
+    if (r < 0)
+        return r;
+    b->n_slots++;
+    *ret_pid = s->c.pid;
+    return 0;
+}
+
+int spawn_next(struct spawn_batch *b, pid_t *ret_pid, struct cc_err *err)
+{
+    struct slot *s = &b->slots[b->first];
+    int          r;
+
+    if (b->n_slots == 0)
+        return 0;
+    r = await(&s->c, err);
+    b->first = (b->first + 1) % WINDOW;
+    b->n_slots--;
+    *ret_pid = s->c.pid;
+    return r < 0 ? r : 1;
+}
+
+struct spawn_batch *spawn_batch_free(struct spawn_batch *b)
+{
+    unsigned i;
+
+    if (!b)
+        return NULL;
+    assert(b->n_slots == 0); /* a child that still runs on one of these stacks */
+    for (i = 0; i < WINDOW; i++)
+        free(b->slots[i].text);
+    free(b->stacks);
+    free(b);
+    return NULL;
 }

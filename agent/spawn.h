@@ -1,9 +1,13 @@
-/* spawn.h - start one process with a clean state, at a cost that does not grow with the agent's memory.
+/* spawn.h - start processes with a clean state, at a cost that does not grow with the agent's memory.
  *
- * clone(CLONE_VM | CLONE_VFORK) on a stack of its own: the caller sleeps until the exec, so an exec error comes back
- * as an errno.  The child has default signal dispositions (1..64), an empty signal mask, descriptors 0, 1, 2 only, its own
- * session (or the terminal's foreground process group), PR_SET_PDEATHSIG = SIGKILL, and the resource limits, umask
- * and directory of the caller.  PDEATHSIG follows the calling thread: call from the thread that lives as long as the agent.
+ * clone(CLONE_VM) on a stack of its own, and the kernel says when the child has exec'd (CLONE_CHILD_CLEARTID), so an
+ * exec error comes back as an errno.  Unlike with vfork the caller need not sleep meanwhile: a batch has several starts
+ * under way, since each new session begins by waiting for its turn on a busy machine (its scheduling group is new), and
+ * one after the other these waits add up.
+ *
+ * The child has default signal dispositions (1..64), an empty signal mask, descriptors 0, 1, 2 only, its own session (or
+ * the terminal's foreground process group), PR_SET_PDEATHSIG = SIGKILL, and the resource limits, umask and directory of
+ * the caller.  PDEATHSIG follows the calling thread: call from the thread that lives as long as the agent.
  */
 #ifndef AGENT_SPAWN_H
 #define AGENT_SPAWN_H
@@ -26,5 +30,18 @@ struct spawn_req {
 
 /* 0 and *ret_pid, or a negative errno of the step that failed, which err names; then no process is left. */
 int spawn_process(const struct spawn_req *req, pid_t *ret_pid, struct cc_err *err);
+
+/* Several at once. */
+struct spawn_batch;
+
+struct spawn_batch *spawn_batch_new(void); /* NULL: out of memory */
+/* Starts one, and copies what it needs of *req.  0: *ret_pid is a child of ours, of which spawn_next() will tell whether
+ * it has come up; it must not be reaped before.  Negative: nothing was started; when the errno is that of an earlier
+ * one, whose exec has failed, spawn_next() tells which. */
+int spawn_begin(struct spawn_batch *b, const struct spawn_req *req, pid_t *ret_pid, struct cc_err *err);
+/* Waits for the next in the order of their starts. 1: *ret_pid is up; 0: there are no more; negative: *ret_pid has failed,
+ * and is about to exit with 127: reap it. */
+int spawn_next(struct spawn_batch *b, pid_t *ret_pid, struct cc_err *err);
+struct spawn_batch *spawn_batch_free(struct spawn_batch *b); /* only when spawn_next() says that there are no more */
 
 #endif

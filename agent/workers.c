@@ -11,6 +11,7 @@ struct workers {
     unsigned n, n_alive;
     const struct workers_cbs *cbs;
     void    *ctx;
+    struct spawn_batch *batch; /* while an attempt starts */
     struct worker table[];
 };
 
@@ -49,13 +50,48 @@ int workers_start(struct workers *ws, unsigned local_rank, const struct spawn_re
     int            r;
 
     *w = (struct worker) { .started_at = cc_monotonic_ms(), .is_terminal = req->is_foreground };
-    r = spawn_process(req, &pid, err);
+    if (!ws->batch)
+        ws->batch = spawn_batch_new();
+    if (!ws->batch)
+        return cc_fail(err, -ENOMEM, "no memory to start '%s'", req->path);
+    r = spawn_begin(ws->batch, req, &pid, err);
     if (r < 0)
         return r;
     w->pid = pid;
     w->is_started = w->is_alive = true;
     ws->n_alive++;
     return 0;
+}
+
+static struct worker *find(struct workers *ws, pid_t pid)
+{
+    unsigned i;
+
+    for (i = 0; i < ws->n; i++)
+        if (ws->table[i].is_alive && ws->table[i].pid == pid)
+            return &ws->table[i];
+    return NULL;
+}
+
+int workers_await(struct workers *ws, unsigned *ret_rank, struct cc_err *err)
+{
+    struct cc_err  other;
+    struct worker *w;
+    pid_t          pid;
+    int            r, first = 0;
+
+    while (ws->batch && (r = spawn_next(ws->batch, &pid, first ? &other : err)) != 0) {
+        w = r < 0 ? find(ws, pid) : NULL;
+        if (!w)
+            continue;
+        w->is_unborn = true;
+        if (first == 0) {
+            first = r;
+            *ret_rank = (unsigned) (w - ws->table);
+        }
+    }
+    ws->batch = spawn_batch_free(ws->batch);
+    return first;
 }
 
 static bool is_stop_signal(int signum)
@@ -79,16 +115,6 @@ void workers_signal(struct workers *ws, int signum)
         if (w->is_stopped) /* a stopped process dies of SIGKILL only */
             (void) kill(-w->pid, SIGCONT);
     }
-}
-
-static struct worker *find(struct workers *ws, pid_t pid)
-{
-    unsigned i;
-
-    for (i = 0; i < ws->n; i++)
-        if (ws->table[i].is_alive && ws->table[i].pid == pid)
-            return &ws->table[i];
-    return NULL;
 }
 
 static void note(struct workers *ws, struct worker *w, int status)

@@ -23,6 +23,7 @@ struct worker {
     bool     is_started, is_alive, is_stopped; /* stopped: by a job-control signal */
     bool     is_terminal; /* has the terminal's foreground group */
     bool     is_termed, is_killed; /* we sent it a stop signal, SIGKILL */
+    bool     is_unborn;   /* its exec failed; it exits with 127 */
     bool     is_failure;  /* its end is a failure, not the echo of one */
 };
 
@@ -37,7 +38,11 @@ struct workers *workers_new(unsigned n, const struct workers_cbs *cbs, void *ctx
 struct workers *workers_free(struct workers *ws);
 struct worker  *workers_get(struct workers *ws, unsigned local_rank);
 unsigned        workers_alive(const struct workers *ws);
-int             workers_start(struct workers *ws, unsigned local_rank, const struct spawn_req *req, struct cc_err *err);
+/* Several may be on their way: after the last one workers_await() tells whether all have come up. Nothing of *req is
+ * needed any more when workers_start() returns. */
+int workers_start(struct workers *ws, unsigned local_rank, const struct spawn_req *req, struct cc_err *err);
+/* 0, or the errno of the first whose exec failed, and its rank. Such a worker ends like any other, through on_exit. */
+int             workers_await(struct workers *ws, unsigned *ret_rank, struct cc_err *err);
 void            workers_signal(struct workers *ws, int signum); /* to the process group of each that is alive */
 bool            workers_reap(struct workers *ws); /* all that have ended; true: no child is left, orphans included */
 

@@ -1,4 +1,4 @@
-/* agentspawn - spawn_process() out of an agent with so many megabytes resident: the cost may not grow with them.
+/* agentspawn - a spawn_batch out of an agent with so many megabytes resident: the cost may not grow with them.
  *
  *     agentspawn N MEGABYTES RUNS PROGRAM
  *
@@ -43,16 +43,20 @@ static int fill(size_t bytes)
 
 static int spawn_all(const struct spawn_req *req, long n)
 {
-    struct cc_err err = { 0 };
-    pid_t         pid;
-    int           status;
+    struct cc_err       err = { 0 };
+    struct spawn_batch *b   = spawn_batch_new();
+    pid_t               pid;
+    int                 status, r = b ? 0 : -1;
 
-    for (long i = 0; i < n; i++) {
-        if (spawn_process(req, &pid, &err) < 0) {
-            (void) fprintf(stderr, "agentspawn: %s\n", err.msg);
-            return -1;
-        }
+    for (long i = 0; i < n && r == 0; i++)
+        r = spawn_begin(b, req, &pid, &err);
+    while (b && r == 0 && (r = spawn_next(b, &pid, &err)) > 0)
+        r = 0;
+    if (r < 0) {
+        (void) fprintf(stderr, "agentspawn: %s\n", err.msg);
+        return -1;
     }
+    (void) spawn_batch_free(b);
     for (long i = 0; i < n; i++) {
         if (wait(&status) < 0)
             return -1;

@@ -236,6 +236,58 @@ Test(spawn, restores_the_oom_score)
     assert_line(text, "oom_score_adj=417");
 }
 
+Test(spawn, a_batch_copies_what_it_needs_and_tells_of_each)
+{
+    enum { N = 50 }; /* more than are ever under way at once */
+    struct spawn_batch *b = spawn_batch_new();
+    char                text[16], *argv[] = { (char *) "sh", (char *) "-c", (char *) "exit $CODE", NULL };
+    char               *env[] = { text, NULL };
+    struct spawn_req    req = request("/bin/sh", argv, 1);
+    pid_t               begun[N], pid;
+    int                 i, status;
+
+    cr_assert_not_null(b);
+    req.env = env;
+    for (i = 0; i < N; i++) {
+        (void) snprintf(text, sizeof text, "CODE=%d", i); /* in place, as the agent does */
+        cr_assert_eq(spawn_begin(b, &req, &begun[i], NULL), 0);
+    }
+    while (spawn_next(b, &pid, NULL) > 0)
+        ;
+    spawn_batch_free(b);
+    for (i = 0; i < N; i++) {
+        cr_assert_eq(waitpid(begun[i], &status, 0), begun[i]);
+        cr_assert_eq(WEXITSTATUS(status), i);
+    }
+}
+
+Test(spawn, a_batch_tells_which_exec_failed_and_starts_no_more)
+{
+    struct spawn_batch *b = spawn_batch_new();
+    char               *argv[] = { (char *) "x", NULL };
+    struct spawn_req    req = request("/bin/true", argv, 1);
+    struct cc_err       err = { 0 };
+    pid_t               good, bad, later, pid;
+    int                 i, r;
+
+    cr_assert_eq(spawn_begin(b, &req, &good, NULL), 0);
+    req.path = "/nonexistent/x";
+    cr_assert_eq(spawn_begin(b, &req, &bad, NULL), 0);
+    req.path = "/bin/true";
+    for (i = 0, r = 0; i < 100 && r == 0; i++)
+        r = spawn_begin(b, &req, &later, &err);
+    cr_assert_eq(r, -ENOENT);
+    cr_assert_str_eq(err.msg, "start '/nonexistent/x': exec: No such file or directory");
+    cr_assert_lt(i, 100);
+    cr_assert_eq(spawn_next(b, &pid, &err), -ENOENT);
+    cr_assert_eq(pid, bad);
+    while (spawn_next(b, &pid, NULL) > 0)
+        ;
+    spawn_batch_free(b);
+    while (waitpid(-1, &r, 0) > 0)
+        ;
+}
+
 /* The test is a child that leads a session with a terminal, and is not in its foreground group. */
 static void foreground_case(int report)
 {

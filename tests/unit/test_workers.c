@@ -43,6 +43,7 @@ static void start(struct workers *ws, unsigned local_rank, const char *script)
 
     req.fd[0] = req.fd[1] = req.fd[2] = null_fd;
     cr_assert_eq(workers_start(ws, local_rank, &req, &err), 0, "%s", err.msg);
+    cr_assert_eq(workers_await(ws, &(unsigned) { 0 }, &err), 0, "%s", err.msg);
     (void) close(null_fd);
 }
 
@@ -119,17 +120,27 @@ Test(workers, other_signals_do_not_count_as_a_stop, .timeout = 10)
     workers_free(ws);
 }
 
-Test(workers, a_program_that_is_not_there_is_an_error_and_no_worker, .timeout = 10)
+Test(workers, a_program_that_is_not_there_is_an_error_with_its_rank, .timeout = 10)
 {
     struct seen     s = { 0 };
-    struct workers *ws = workers_new(1, &cbs, &s);
+    struct workers *ws = workers_new(3, &cbs, &s);
     char           *argv[] = { (char *) "x", NULL };
     struct spawn_req req = { .path = "/no/such/program", .argv = argv, .env = argv + 1, .cgroup_fd = -1,
                              .oom_score_adj = INT_MIN, .fd = { 0, 1, 2 } };
     struct cc_err err = { 0 };
+    unsigned      rank = 99;
 
-    cr_assert_eq(workers_start(ws, 0, &req, &err), -ENOENT);
+    start(ws, 0, "exit 0");
+    cr_assert_eq(workers_start(ws, 1, &req, &err), 0);
+    (void) workers_start(ws, 2, &req, NULL); /* may know already that the first has failed */
+    cr_assert_eq(workers_await(ws, &rank, &err), -ENOENT);
+    cr_assert_eq(rank, 1);
+    cr_assert_str_eq(err.msg, "start '/no/such/program': exec: No such file or directory");
+    cr_assert(workers_get(ws, 1)->is_unborn && !workers_get(ws, 0)->is_unborn);
+    while (!reap_next(ws))
+        ;
     cr_assert_eq(workers_alive(ws), 0);
-    cr_assert(workers_reap(ws));
+    cr_assert_eq(WEXITSTATUS(workers_get(ws, 1)->status), 127);
+    cr_assert_eq(workers_await(ws, &rank, NULL), 0);
     workers_free(ws);
 }
