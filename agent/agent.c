@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,9 @@
  * have no shell, and the kernel discards a plain SIGTSTP there. */
 enum { TSTP_PATIENCE_MS = 100 };
 
+/* Descriptors: two pipes, two log files and a pidfd a worker, and its connections to the store; and our own. */
+enum { FILES_PER_WORKER = 8, FILES_OWN = 64 };
+
 struct agent {
     const struct agent_cfg *cfg;
     int                  keeper_fd;
@@ -40,6 +44,8 @@ struct agent {
     struct terminal      terminal;
     struct store_server *store;
     struct logs         *logs;
+    struct rlimit        nofile; /* as we were started, when is_nofile_raised */
+    bool                 is_nofile_raised;
     struct tell          tell;
     struct workers      *workers;
     struct workerenv    *env;
@@ -232,6 +238,7 @@ static int start_worker(struct agent *a, unsigned local_rank, struct cc_err *err
         .argv = a->cfg->argv,
         .cgroup_fd = -1,
         .oom_score_adj = INT_MIN,
+        .nofile = a->is_nofile_raised ? &a->nofile : NULL,
         .is_foreground = a->terminal.is_ours && a->cfg->stdin_rank == (int) local_rank,
     };
     struct logs_stdio io;
@@ -545,6 +552,19 @@ static int make_tables(struct agent *a, struct cc_err *err)
     return r;
 }
 
+/* The workers keep the limit that we were started with; a soft limit of 1024 is not enough for us and 200 of them. */
+static void raise_nofile(struct agent *a)
+{
+    rlim_t        need = FILES_OWN + (rlim_t) a->cfg->nproc * FILES_PER_WORKER;
+    struct rlimit lim;
+
+    if (getrlimit(RLIMIT_NOFILE, &a->nofile) < 0 || a->nofile.rlim_cur >= need)
+        return;
+    lim = a->nofile;
+    lim.rlim_cur = need < lim.rlim_max ? need : lim.rlim_max;
+    a->is_nofile_raised = setrlimit(RLIMIT_NOFILE, &lim) == 0;
+}
+
 static int start_logs(struct agent *a, struct cc_err *err)
 {
     struct logs_cfg cfg = a->cfg->logs;
@@ -565,6 +585,7 @@ static int set_up(struct agent *a, struct cc_err *err)
     };
     int r = tree_adopt(err);
 
+    raise_nofile(a);
     if (r == 0)
         r = signals_start(&a->signals, &a->loop, c->stop_signals, on_signal, a, err);
     if (r == 0)

@@ -210,6 +210,9 @@ IN_CHILD static int set_up(struct child *c)
     r = req->mask ? sys(SYS_sched_setaffinity, 0, sizeof *req->mask, (long) req->mask, 0) : 0;
     if (r < 0)
         return failed(c, "bind it to its CPUs", r);
+    r = req->nofile ? sys(SYS_prlimit64, 0, RLIMIT_NOFILE, (long) req->nofile, 0) : 0;
+    if (r < 0)
+        return failed(c, "restore its limit of open files", r);
     if (set_fds(c) < 0 || close_rest(c) < 0)
         return -1;
     reset_signals();

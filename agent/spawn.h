@@ -14,6 +14,7 @@
 
 #include <sched.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "store/base/err.h"
@@ -26,6 +27,7 @@ struct spawn_req {
     int          cgroup_fd;     /* directory of a cgroup v2 group to start in (cgroup.h), or -1; best effort */
     bool         is_foreground; /* own process group in our session, made the terminal's foreground group (fd[0] a tty) */
     int          oom_score_adj; /* value to restore in the child (best effort), or INT_MIN: leave */
+    const struct rlimit *nofile; /* RLIMIT_NOFILE of the child where the caller has raised its own, or NULL: inherit */
 };
 
 /* 0 and *ret_pid, or a negative errno of the step that failed, which err names; then no process is left. */

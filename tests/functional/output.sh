@@ -251,4 +251,11 @@ same 1280 "$(grep -cE '^\[[0-9]+\] writer [ 0-9]{2} line +[0-9]+ +end$' out)"
 same 1280 "$(grep -c . out)"
 EOF
 
+it '250 workers with log files fit under a soft limit of 1024 open files, which stays theirs' <<'EOF'
+limit=$(ulimit -Hn)
+[ "$limit" = unlimited ] || [ "$limit" -ge 2200 ] || exit 0
+(ulimit -Sn 1024; exec "$CCRUN" --nproc-per-node 250 -r 3 --log-dir logs --no-python sh -c 'ulimit -n')
+same '250 1024' "$(cat logs/*/attempt_0/*/stdout.log | sort | uniq -c | sed 's/^ *//')"
+EOF
+
 done_testing

@@ -132,6 +132,22 @@ Test(spawn, limits_umask_and_our_own_mask_stay_as_they_are)
     cr_assert(sigismember(&after, SIGUSR1) && !sigismember(&after, SIGTERM));
 }
 
+Test(spawn, a_raised_limit_of_open_files_is_not_passed_on)
+{
+    struct spawn_req req;
+    struct rlimit    lim;
+    char             path[PATH_MAX], text[8192], *argv[] = { (char *) "probe", NULL };
+
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &lim), 0);
+    lim.rlim_cur = 222;
+    req = request(helper("probe", path, sizeof path), argv, -1);
+    req.nofile = &lim;
+    cr_assert_eq(run(&req, text, sizeof text), 0);
+    assert_line(text, "nofile=222");
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &lim), 0);
+    cr_assert_neq(lim.rlim_cur, 222);
+}
+
 Test(spawn, descriptors_may_overlap_their_targets)
 {
     static const int orders[][3] = { { 0, 1, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 1, 0, 2 }, { 2, 2, 2 }, { 0, 5, 0 } };
