@@ -26,8 +26,7 @@ SHARED=$TOP/shared
 mkdir "$SHARED" || exit 1
 export SHARED
 n=0 n_bad=0 seconds=20
-# Scripts that are launched use the Python with torch; numpy, which torch would like to have, is not needed.
-[ -z "$PYTHON" ] || export PYTHON_EXEC="$PYTHON" PYTHONWARNINGS='ignore:Failed to initialize NumPy'
+[ -z "$PYTHON" ] || export PYTHON_EXEC="$PYTHON" # scripts that are launched use the Python with torch
 cat "$LIB/case.sh" >"$TOP/words.sh"
 
 limit() { seconds=$1; }
