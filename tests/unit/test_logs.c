@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "agent/logs.h"
@@ -734,5 +735,61 @@ Test(logs, our_own_lines_stand_between_those_of_the_workers)
     finish(&n, 0);
     RUN_UNTIL(&n, n.n_out[2] == 30);
     cr_assert_str_eq(n.out[2], "[0] one\nccrun: hello\n[0] half\n");
+    node_free(&n);
+}
+
+/* Both console streams become one terminal; what it shows is collected as n->out[1]. */
+static void use_terminal(struct node *n)
+{
+    int            master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK), slave;
+    struct termios t;
+
+    cr_assert(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    cr_assert(slave >= 0 && tcgetattr(slave, &t) == 0);
+    cfmakeraw(&t);
+    cr_assert_eq(tcsetattr(slave, TCSANOW, &t), 0);
+    for (int i = 1; i <= 2; i++) {
+        (void) close(n->console[i]);
+        (void) close(n->cfg.console_fd[i]);
+    }
+    n->console[1] = master;
+    n->console[2] = -1;
+    n->cfg.console_fd[1] = slave;
+    n->cfg.console_fd[2] = fcntl(slave, F_DUPFD_CLOEXEC, 3);
+}
+
+Test(logs, a_prompt_of_the_only_worker_on_a_terminal_shows_without_its_newline)
+{
+    struct node n;
+
+    node_init(&n, 1);
+    use_terminal(&n);
+    n.cfg.is_label = true;
+    node_start(&n);
+    say(&n, 0, 1, "name? ");
+    RUN_UNTIL(&n, n.n_out[1] == 10);
+    say(&n, 0, 1, "thanks\n");
+    RUN_UNTIL(&n, n.n_out[1] == 17);
+    cr_assert_str_eq(n.out[1], "[0] name? thanks\n");
+    finish(&n, 0);
+    node_free(&n);
+}
+
+Test(logs, the_only_worker_on_a_terminal_has_it_to_itself)
+{
+    struct node       n;
+    struct cc_err     err = { 0 };
+    struct logs_stdio io;
+
+    node_init(&n, 1);
+    use_terminal(&n);
+    node_new(&n);
+    cr_assert_eq(logs_open(n.l, 0, 0, &io, &err), 0, "%s", err.msg);
+    cr_assert_eq(io.out, n.cfg.console_fd[1]);
+    cr_assert_eq(io.err, n.cfg.console_fd[2]);
+    logs_started(n.l, 0);
+    cr_assert_str_eq(logs_stderr_tail(n.l, 0), "");
+    finish(&n, 0);
     node_free(&n);
 }
