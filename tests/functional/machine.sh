@@ -44,7 +44,7 @@ has err 'Cuda is not available.' 'CUDA_VISIBLE_DEVICES=-1'
 [ ! -e started ]
 EOF
 
-it 'gives each worker one of the visible GPUs with --mask-gpus' <<'EOF'
+it 'gives each worker one of the visible GPUs with --mask-gpus (C22)' <<'EOF'
 gpus=8
 workers '0:2 1:4 2:7' gpu_machine env CUDA_VISIBLE_DEVICES=2,4,7 "$CCRUN" --nproc gpu --mask-gpus --no-python sh -c "$show"
 gpus=3
@@ -54,7 +54,7 @@ has err '4 workers and only 3 GPUs'
 [ ! -e started ]
 EOF
 
-it 'chooses among the visible GPUs with --gpus' <<'EOF'
+it 'chooses among the visible GPUs with --gpus (C22)' <<'EOF'
 gpus=8
 workers '0:7,2 1:7,2' gpu_machine env CUDA_VISIBLE_DEVICES=2,4,7 "$CCRUN" --gpus 2,0 --nproc gpu --no-python sh -c "$show"
 workers '0:7 1:2' gpu_machine env CUDA_VISIBLE_DEVICES=2,4,7 "$CCRUN" --gpus 2,0 --mask-gpus --nproc gpu --no-python sh -c "$show"
@@ -74,14 +74,14 @@ has err 'local_rank 2 exceeds available GPUs in CUDA_VISIBLE_DEVICES=4,5'
 [ ! -e started ]
 EOF
 
-it 'starts one worker for each CPU of the mask without a GPU' <<'EOF'
+it 'starts one worker for each CPU of the mask without a GPU (C24)' <<'EOF'
 export CUDA_VISIBLE_DEVICES=
 cpu=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
 workers 0: taskset -c "$cpu" "$CCRUN" --nproc auto --no-python sh -c "$show"
 workers 0: taskset -c "$cpu" "$CCRUN" --nproc cpu --no-python sh -c "$show"
 EOF
 
-it 'starts no more workers than the quota of the control group allows' <<'EOF'
+it 'starts no more workers than the quota of the control group allows (C24)' <<'EOF'
 group=
 for top in /sys/fs/cgroup/cpu /sys/fs/cgroup; do
     mkdir "$top/ccrun-test-$$" 2>/dev/null || continue
@@ -116,13 +116,13 @@ has err 'Xpu is not available.'
 [ ! -e started ]
 EOF
 
-it 'takes the number of GPUs that Slurm gave, and one without a scheduler' <<'EOF'
+it 'takes the number of GPUs that Slurm gave, and one without a scheduler (C16)' <<'EOF'
 workers '0:none 1:none' env SLURM_JOB_ID=7 SLURM_GPUS_ON_NODE=2 "$CCRUN" --no-python sh -c "$show"
 workers '0:none' env SLURM_GPUS_ON_NODE=2 "$CCRUN" --no-python sh -c "$show"
 workers '0:none 1:none 2:none' env SLURM_JOB_ID=7 SLURM_GPUS_ON_NODE=2 "$CCRUN" --nproc 3 --no-python sh -c "$show"
 EOF
 
-it 'divides the CPUs among the workers as OMP_NUM_THREADS, unless it is set' <<'EOF'
+it 'divides the CPUs among the workers as OMP_NUM_THREADS, unless it is set (C41)' <<'EOF'
 omp='echo ${OMP_NUM_THREADS-none}'
 threads=$(($("$CCRUN" --nproc cpu --no-python echo | wc -l) / 2))
 [ "$threads" -gt 0 ] || threads=1
@@ -134,7 +134,7 @@ expect_status 0 "$CCRUN" -v --nproc 2 --no-python true
 same 1 "$(grep -c OMP_NUM_THREADS err)"
 EOF
 
-it 'binds workers within the inherited mask, and shows it' <<'EOF'
+it 'binds workers within the inherited mask, and shows it (C71)' <<'EOF'
 cpu=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
 for mode in node socket; do
     workers "$cpu $cpu" taskset -c "$cpu" "$CCRUN" --nproc 2 --numa-binding "$mode" --no-python \

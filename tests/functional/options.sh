@@ -73,7 +73,7 @@ expect_status 2 "$CCRUN" --max-restarts "$(printf 'a\033[31m\nb')" x.py
 has err "invalid int value: 'a\\x1b[31m\\nb'"
 EOF
 
-it 'passes everything after the script through' <<'EOF'
+it 'passes everything after the script through (C30, B13)' <<'EOF'
 expect_status 0 "$CCRUN" --no-python printf '[%s]' --mo 0.9 --log x -m y --nnodes 7 -- --
 same '[--mo][0.9][--log][x][-m][y][--nnodes][7][--][--]' "$(cat out)"
 expect_status 0 "$CCRUN" --no-python -- printf '[%s]' -- -h
@@ -93,14 +93,14 @@ expect_status 0 env PET_NNODES=1 PET_NPROC_PER_NODE=4 PET_RDZV_ID=job PET_MONITO
 same 4 "$(grep -cx job out)"
 EOF
 
-it 'names an unknown key of --rdzv-conf once, with a guess, and is strict about it if asked' <<'EOF'
+it 'names an unknown key of --rdzv-conf once, with a guess, and is strict about it if asked (C34)' <<'EOF'
 expect_status 0 "$CCRUN" --rdzv-conf "'join_timout=5,timeout=5'" --no-python true
 has err "--rdzv-conf: unknown key 'join_timout' is ignored; did you mean join_timeout?"
 same 1 "$(wc -l <err)"
 refuses "--rdzv-conf: unknown key 'join_timout' is ignored; did you mean join_timeout?" --strict --rdzv-conf join_timout=5
 EOF
 
-it 'names an unknown variable once, with a guess, and is strict about it if asked' <<'EOF'
+it 'names an unknown variable once, with a guess, and is strict about it if asked (C34)' <<'EOF'
 expect_status 0 env CCRUN_LOGDIR=x "$CCRUN" --no-python true
 has err 'unknown variable CCRUN_LOGDIR is ignored; did you mean CCRUN_LOG_DIR?'
 same 1 "$(wc -l <err)"
@@ -120,7 +120,7 @@ expect_status 0 "$CCRUN" --rdzv-id mine --no-python sh -c 'echo "$TORCHELASTIC_R
 same mine "$(cat out)"
 EOF
 
-it 'shows every timeout, its variable and where its value comes from' <<'EOF'
+it 'shows every timeout, its variable and where its value comes from (C70)' <<'EOF'
 expect_status 0 env CCRUN_DRAIN_TIMEOUT=1.5 PET_SHUTDOWN_TIMEOUT=9 "$CCRUN" --unkillable-timeout 7 --show-config
 has out 'drain-timeout = 1.5 (CCRUN_DRAIN_TIMEOUT)' 'shutdown-timeout = 9 (PET_SHUTDOWN_TIMEOUT)' \
     'unkillable-timeout = 7 (command line)' 'role = default (default)' 'rdzv-backend = c10d (one node)'

@@ -21,7 +21,7 @@ fake() {
 }
 EOF
 
-it 'refuses a script that Python could not run, with one line' <<'EOF'
+it 'refuses a script that Python could not run, with one line (C29)' <<'EOF'
 mkdir dir
 fake bin/python3 fake
 PATH=$PWD/bin:$PATH
@@ -34,7 +34,7 @@ expect_status 0 "$CCRUN" dir
 same 'fake -u dir' "$(cat out)"
 EOF
 
-it 'refuses a program that cannot be executed, with one line' <<'EOF'
+it 'refuses a program that cannot be executed, with one line (C29)' <<'EOF'
 mkdir dir
 echo x >plain
 printf '#!/nonexistent/sh\n' >bad
@@ -50,7 +50,7 @@ refuses 126 "'./dos' has Windows line ends" --no-python ./dos
 refuses 126 "'./lost' needs the interpreter 'nosuchtool'" --no-python ./lost
 EOF
 
-it 'refuses a module that Python does not find, with one line' <<'EOF'
+it 'refuses a module that Python does not find, with one line (C29)' <<'EOF'
 [ -n "$PYTHON" ] && PYTHON_EXEC=$PYTHON && export PYTHON_EXEC
 command -v "${PYTHON_EXEC:-python3}" >/dev/null || { echo 'no Python'; exit 0; }
 refuses 127 "no module named 'nosuchmodule'" -m nosuchmodule
@@ -64,7 +64,7 @@ expect_status 0 "$CCRUN" -m json.tool --help
 has out usage
 EOF
 
-it 'takes PYTHON_EXEC, then the virtual environment, then python3, then python' <<'EOF'
+it 'takes PYTHON_EXEC, then the virtual environment, then python3, then python (C32)' <<'EOF'
 touch s.py
 fake bin/python python
 run() { env PATH="$PWD/bin" "$CCRUN" s.py a >out; }

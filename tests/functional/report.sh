@@ -17,7 +17,7 @@ job() {
 json() { json_path=$1; shift; "$SUPPORT/jsonget" "$json_path" "$@"; }
 EOF
 
-it 'exits with the code of the first worker that failed' <<'EOF'
+it 'exits with the code of the first worker that failed (C44)' <<'EOF'
 for code in 1 3 7 77 138 255; do
     job 2 "[ \$LOCAL_RANK = 1 ] || exec sleep 60; exit $code"
     same $code $st
@@ -25,7 +25,7 @@ for code in 1 3 7 77 138 255; do
 done
 EOF
 
-it 'exits with 128 + the signal that killed it' <<'EOF'
+it 'exits with 128 + the signal that killed it (C44)' <<'EOF'
 for pair in KILL:9 SEGV:11 ABRT:6 HUP:1 PIPE:13 USR1:10 TERM:15; do
     job 2 "[ \$LOCAL_RANK = 1 ] || exec sleep 60; kill -${pair%:*} \$\$"
     same $((128 + ${pair#*:})) $st

@@ -42,7 +42,7 @@ got USR1 1
 has job.err 'SIGUSR1: stopping 1 worker (30 s until SIGKILL)'
 EOF
 
-it 'USR1, USR2, WINCH, CONT and the real-time signals reach each worker once, and the job goes on' <<'EOF'
+it 'USR1, USR2, WINCH, CONT and the real-time signals reach each worker once, and the job goes on (C46)' <<'EOF'
 job --nproc-per-node 2 --no-python "$SUPPORT/heed" TERM=0
 up 2
 for s in USR1 USR2 WINCH CONT 34 37 64; do
@@ -64,7 +64,7 @@ ends $pid 143
 got TERM 1
 EOF
 
-it 'a second INT kills at once' <<'EOF'
+it 'a second INT kills at once (C49)' <<'EOF'
 job --nproc-per-node 2 --no-python "$SUPPORT/heed"
 up 2
 from=$(now_ms)
@@ -170,7 +170,7 @@ ends $pid 143
 has job.err 'rank 0' 'was killed by SIGTERM'
 EOF
 
-it 'an ignored signal stays ignored, as nohup wants, and the workers do not inherit that' <<'EOF'
+it 'an ignored signal stays ignored, as nohup wants, and the workers do not inherit that (C48)' <<'EOF'
 bg job env --ignore-signal=HUP,USR1 "$CCRUN" --no-python "$SUPPORT/heed" TERM=0
 up 1
 kill -HUP $pid
