@@ -16,6 +16,7 @@
 #include "agent/core/node.h"
 #include "agent/core/workerenv.h"
 #include "agent/keeper.h"
+#include "agent/sentry.h"
 #include "agent/signals.h"
 #include "agent/tell.h"
 #include "agent/terminal.h"
@@ -42,6 +43,7 @@ struct agent {
     uv_poll_t            keeper_watch;
     struct signals       signals;
     struct terminal      terminal;
+    struct sentry        sentry;
     struct store_server *store;
     struct logs         *logs;
     struct rlimit        nofile; /* as we were started, when is_nofile_raised */
@@ -139,6 +141,9 @@ static void op_news(void *ctx, enum node_news news, int arg)
         break;
     case NODE_KILLING:
         say(a, 0, "ccrun: second SIGINT: killing %u worker%s\n", a->node.n_alive, plural(a->node.n_alive));
+        break;
+    case NODE_PRESSED:
+        say(a, 0, "ccrun: Ctrl-C twice within %d s kills the job\n", POLICY_TWICE_MS / 1000);
         break;
     case NODE_OUT_OF_TIME:
         say(a, 0, "ccrun: %u of %u workers have not stopped after %" PRIu64 " s: SIGKILL\n", a->node.n_alive,
@@ -254,7 +259,7 @@ static int start_worker(struct agent *a, unsigned local_rank, struct cc_err *err
     if (r < 0)
         return cc_wrap(err, "start rank %u", local_rank);
     if (req.is_foreground)
-        a->terminal.worker = workers_get(a->workers, local_rank)->pid;
+        sentry_post(&a->sentry, a->terminal.worker = workers_get(a->workers, local_rank)->pid);
     a->n_undrained++;
     node_started(&a->node);
     return 0;
@@ -337,6 +342,8 @@ static void close_all(struct agent *a, unsigned status)
     if (a->keeper_fd >= 0)
         uv_close((uv_handle_t *) &a->keeper_watch, NULL);
     signals_close(&a->signals);
+    if (a->terminal.is_ours)
+        sentry_close(&a->sentry);
     logs_close(a->logs);
     store_server_close(a->store, NULL, NULL);
 }
@@ -371,6 +378,7 @@ static void on_exit_(void *ctx, unsigned local_rank, struct worker *w)
     logs_exited(a->logs, local_rank);
     if (w->is_terminal) {
         a->terminal.worker = 0;
+        sentry_recall(&a->sentry);
         keeper_reclaim_terminal(a->keeper_fd);
     }
     if (w->status != 0 && !w->is_unborn)
@@ -417,6 +425,16 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *info)
         a->stop_self_at = cc_monotonic_ms() + TSTP_PATIENCE_MS;
     if (signum == SIGCONT)
         terminal_give(&a->terminal);
+    settle(a);
+}
+
+static void on_press(void *ctx)
+{
+    struct agent *a = ctx;
+
+    if (a->is_done || a->terminal.worker == 0)
+        return;
+    node_pressed(&a->node, cc_monotonic_ms());
     settle(a);
 }
 
@@ -592,6 +610,8 @@ static int set_up(struct agent *a, struct cc_err *err)
         r = make_tables(a, err);
     if (r == 0)
         r = terminal_take(&a->terminal, c->is_terminal_wanted, err);
+    if (r == 0 && a->terminal.is_ours)
+        r = sentry_open(&a->sentry, &a->loop, on_press, a, err);
     if (r == 0)
         r = store_server_start(&a->store, &a->loop, &store, err);
     if (r == 0) {

@@ -34,6 +34,7 @@ void node_init(struct node *n, const struct node_cfg *cfg, const struct node_ops
     n->group.kill_grace = cfg->kill_grace;
     n->group.sweep_grace = cfg->sweep_grace;
     policy_init(&n->policy, cfg->max_restarts);
+    n->policy.press_grace = cfg->term_grace;
 }
 
 void node_start(struct node *n, uint64_t now)
@@ -80,6 +81,21 @@ void node_signal(struct node *n, uint64_t now, int signum)
         break;
     case POLICY_SIGNAL_KILL:
         n->ops->news(n->ctx, NODE_KILLING, signum);
+        group_event(&n->group, now, GROUP_KILL);
+        break;
+    }
+}
+
+void node_pressed(struct node *n, uint64_t now)
+{
+    switch (policy_pressed(&n->policy, now)) {
+    case POLICY_SIGNAL_NOTHING:
+        break;
+    case POLICY_SIGNAL_STOP:
+        n->ops->news(n->ctx, NODE_PRESSED, 0);
+        break;
+    case POLICY_SIGNAL_KILL:
+        n->ops->news(n->ctx, NODE_KILLING, SIGINT);
         group_event(&n->group, now, GROUP_KILL);
         break;
     }

@@ -17,6 +17,7 @@
 enum node_news { /* worth a line for the user */
     NODE_STOPPING,   /* arg: the signal */
     NODE_KILLING,    /* the second ^C */
+    NODE_PRESSED,    /* ^C again, but the worker with the terminal may have its own use for it */
     NODE_OUT_OF_TIME, /* workers have not stopped in time: SIGKILL now */
     NODE_RESTARTING,
     NODE_STUCK,      /* something outlived SIGKILL and is left behind */
@@ -54,6 +55,7 @@ void node_started(struct node *n); /* in ops->start: one more worker lives */
 void node_cannot_start(struct node *n, uint64_t now, unsigned code); /* in ops->start: 126, 127 or 70; no more will */
 enum policy_exit node_exited(struct node *n, uint64_t now, int status, bool is_terminal);
 void node_signal(struct node *n, uint64_t now, int signum); /* one that stops the job */
+void node_pressed(struct node *n, uint64_t now);            /* ^C, which went to the worker with the terminal */
 /* True: what was held is a failure now. */
 bool node_tick(struct node *n, uint64_t now);
 /* is_empty: no process of the job is left; is_drained: every stream of a worker that has gone is read to its end. */

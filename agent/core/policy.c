@@ -7,7 +7,13 @@ enum { EXIT_STUCK = 70 };
 
 void policy_init(struct policy *p, unsigned max_restarts)
 {
-    *p = (struct policy) { .max_restarts = max_restarts, .last_int_at = UINT64_MAX, .hold_until = UINT64_MAX };
+    *p = (struct policy) {
+        .max_restarts = max_restarts,
+        .last_int_at = UINT64_MAX,
+        .pressed_at = UINT64_MAX,
+        .press_grace = 30000,
+        .hold_until = UINT64_MAX,
+    };
 }
 
 unsigned policy_status_code(int status)
@@ -23,18 +29,24 @@ static enum policy_exit note_failure(struct policy *p, unsigned code)
     return POLICY_FAILURE;
 }
 
+/* Whatever status it ended with: it may have caught the signal and saved its work. */
+static bool is_end_by_press(const struct policy *p, uint64_t now)
+{
+    return p->pressed_at != UINT64_MAX && now - p->pressed_at < p->press_grace;
+}
+
 enum policy_exit policy_worker_exit(struct policy *p, uint64_t now, int status, bool is_stopping, bool is_terminal)
 {
     int signum = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 
     if (is_stopping || p->is_stopped)
         return POLICY_EXPECTED;
-    if (status == 0)
-        return POLICY_OK;
-    if (is_terminal && (signum == SIGINT || signum == SIGQUIT)) {
-        (void) policy_signal(p, now, signum);
+    if (is_terminal && (signum == SIGINT || signum == SIGQUIT || is_end_by_press(p, now))) {
+        (void) policy_signal(p, now, signum == SIGQUIT ? SIGQUIT : SIGINT);
         return POLICY_STOPPED;
     }
+    if (status == 0)
+        return POLICY_OK;
     if (signum == SIGTERM) {
         if (p->hold_until == UINT64_MAX)
             p->hold_until = now + POLICY_TERM_HOLD_MS;
@@ -69,6 +81,20 @@ enum policy_signal policy_signal(struct policy *p, uint64_t now, int signum)
         p->hold_until = UINT64_MAX;
     }
     return POLICY_SIGNAL_STOP;
+}
+
+enum policy_signal policy_pressed(struct policy *p, uint64_t now)
+{
+    bool is_first = p->pressed_at == UINT64_MAX, is_twice = !is_first && now - p->pressed_at < POLICY_TWICE_MS;
+
+    p->pressed_at = now;
+    if (!is_twice)
+        return is_first ? POLICY_SIGNAL_NOTHING : POLICY_SIGNAL_STOP;
+    if (!p->is_stopped) {
+        p->is_stopped = true;
+        p->stop_signal = SIGINT;
+    }
+    return POLICY_SIGNAL_KILL;
 }
 
 void policy_cannot_start(struct policy *p, unsigned code)

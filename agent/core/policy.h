@@ -16,12 +16,16 @@ enum { POLICY_TERM_HOLD_MS = 250 };
 /* One key press can reach us twice (a signal to a process group and to its leader). */
 enum { POLICY_SAME_PRESS_MS = 50 };
 
+/* A worker that has the terminal hears ^C itself and may have its own idea of it, as a debugger has: only two in so short a
+ * time are meant for us. */
+enum { POLICY_TWICE_MS = 2000 };
+
 enum policy_exit {   /* how to take a worker's end */
     POLICY_OK,       /* done */
     POLICY_FAILURE,  /* stop the others */
     POLICY_HOLD,     /* not decided: ask policy_hold_over() at hold_until */
     POLICY_EXPECTED, /* we are stopping anyway */
-    POLICY_STOPPED,  /* the terminal's ^C reached the worker and not us: take it as a stop by that signal */
+    POLICY_STOPPED,  /* the terminal's ^C reached the worker, which ended: take it as a stop by that signal */
 };
 
 enum policy_signal {
@@ -37,6 +41,8 @@ struct policy {
     bool     is_stopped;  /* somebody asked for the end: no restart */
     int      stop_signal; /* the first signal that did */
     uint64_t last_int_at; /* UINT64_MAX: none came */
+    uint64_t pressed_at;  /* ^C that went to the worker with the terminal; UINT64_MAX: never */
+    uint64_t press_grace; /* ms: an end that comes so soon after it is a stop */
     bool     has_failure; /* in this attempt */
     bool     is_final;    /* a restart cannot help: the program could not be executed */
     bool     is_stuck;    /* something outlived SIGKILL: this node cannot start another attempt */
@@ -45,6 +51,8 @@ struct policy {
 };
 
 void policy_init(struct policy *p, unsigned max_restarts);
+/* ^C was pressed, and a worker had the terminal. POLICY_SIGNAL_STOP: not the first time, but not twice in a row either. */
+enum policy_signal policy_pressed(struct policy *p, uint64_t now);
 /* `is_terminal`: that worker has the terminal, so ^C goes to it and not to us. `status` as waitpid() gives it. */
 enum policy_exit policy_worker_exit(struct policy *p, uint64_t now, int status, bool is_stopping, bool is_terminal);
 enum policy_exit policy_hold_over(struct policy *p, uint64_t now); /* POLICY_FAILURE, or POLICY_EXPECTED after a stop */

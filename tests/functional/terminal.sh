@@ -13,7 +13,12 @@ shell "send=$CCRUN --no-python sh -c 'echo ask; read x; echo got \$x'\\n" 'wait=
     'wait=READY> ' 'send=echo status $?\n' 'wait=status 0' 'wait=READY> ' 'send=exit\n'
 EOF
 
-it 'the Python debugger works' <<'EOF'
+it 'it is in the foreground, in a process group of its own' <<'EOF'
+expect_status 0 "$SUPPORT/onpty" -- "$CCRUN" --no-python sh -c 'test -t 0 && test -t 1 && test -t 2 && exec "$SUPPORT/probe"'
+has out foreground=1 own_pgrp=1
+EOF
+
+it 'the Python debugger works (C72)' <<'EOF'
 echo 'breakpoint(); print("the end")' >debug.py
 PYTHON_EXEC=$(command -v python3) shell "send=$CCRUN debug.py\\n" 'wait=(Pdb)' 'send=p 6 * 7\n' 'wait=42' 'wait=(Pdb)' 'send=c\n' \
     'wait=READY> ' 'send=exit\n'
@@ -30,6 +35,28 @@ it 'a second ^C kills workers that ignore the first' <<'EOF'
 shell "send=$CCRUN --nproc 2 --no-python sh -c 'trap \"\" INT; echo up\$RANK; sleep 1000; sleep 1000'\\n" 'wait=up1' 'send=\x03' \
     'wait=SIGINT: stopping 2 workers' pause=100 'send=\x03' 'wait=second SIGINT: killing' 'wait=READY> ' 'send=echo status $?\n' \
     'wait=status 130' 'send=exit\n'
+EOF
+
+it '^C goes to the one worker that has the terminal, once, and its end is a stop whatever its status' <<'EOF'
+for code in 0 1 7; do
+    expect_status 130 "$SUPPORT/onpty" 'wait=up' pause=200 'send=\x03' 'wait=got SIGINT' 'wait=saved' -- \
+        "$CCRUN" --max-restarts 2 --no-python "$SUPPORT/heed" INT=$code@300
+    same 1 "$(grep -c 'got SIGINT' out)"
+    lacks out FAILED restart
+done
+EOF
+
+it 'a second ^C kills that worker too' <<'EOF'
+expect_status 130 "$SUPPORT/onpty" 'wait=up' pause=200 'send=\x03' 'wait=got SIGINT' pause=100 'send=\x03' 'wait=second SIGINT: killing 1 worker' \
+    -- "$CCRUN" --no-python "$SUPPORT/heed"
+EOF
+
+it 'but a debugger may have ^C for itself, and its session goes on' <<'EOF'
+echo 'import time
+breakpoint()
+while True: time.sleep(0.1)' >s.py
+expect_status 130 "$SUPPORT/onpty" 'wait=(Pdb)' 'send=time.sleep(50)\n' pause=300 'send=\x03' 'wait=(Pdb)' 'send=print(6 * 7)\n' 'wait=42' \
+    pause=2000 'send=c\n' pause=300 'send=\x03' 'wait=Ctrl-C twice within 2 s kills the job' 'wait=(Pdb)' 'send=q\n' -- "$CCRUN" s.py
 EOF
 
 # The workers fork nothing: a shell that waits for a child of its vfork() cannot be stopped, ccrun or not.

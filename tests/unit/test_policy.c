@@ -193,3 +193,40 @@ Test(policy, a_worker_in_d_state_forbids_the_restart)
     cr_assert_eq(policy_ended(&p, false), POLICY_FINISH);
     cr_assert_eq(policy_exit_status(&p), 3);
 }
+
+Test(policy, a_press_that_the_worker_with_the_terminal_heard_makes_its_end_a_stop)
+{
+    static const int ends[] = { 0, 1 << 8, SIGINT, SIGTERM };
+    unsigned         i;
+
+    for (i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct policy p = make(3);
+
+        cr_assert_eq(policy_pressed(&p, 1000), POLICY_SIGNAL_NOTHING);
+        cr_assert_eq(policy_worker_exit(&p, 1000 + p.press_grace - 1, ends[i], false, true), POLICY_STOPPED);
+        cr_assert_eq(policy_ended(&p, true), POLICY_FINISH);
+        cr_assert_eq(policy_exit_status(&p), 130);
+    }
+}
+
+Test(policy, a_press_long_ago_or_somebody_elses_is_no_stop)
+{
+    struct policy p = make(0);
+
+    (void) policy_pressed(&p, 1000);
+    cr_assert_eq(policy_worker_exit(&p, 1001, exited(0), false, false), POLICY_OK);
+    cr_assert_eq(policy_worker_exit(&p, 1000 + p.press_grace, exited(0), false, true), POLICY_OK);
+    cr_assert_eq(policy_worker_exit(&p, 1000 + p.press_grace, exited(4), false, true), POLICY_FAILURE);
+    cr_assert_eq(policy_exit_status(&p), 4);
+}
+
+Test(policy, only_two_presses_in_a_row_are_meant_for_us)
+{
+    struct policy p = make(0);
+
+    cr_assert_eq(policy_pressed(&p, 1000), POLICY_SIGNAL_NOTHING);
+    cr_assert_eq(policy_pressed(&p, 1000 + POLICY_TWICE_MS), POLICY_SIGNAL_STOP);
+    cr_assert_not(p.is_stopped);
+    cr_assert_eq(policy_pressed(&p, 1000 + 2 * POLICY_TWICE_MS - 1), POLICY_SIGNAL_KILL);
+    cr_assert_eq(policy_exit_status(&p), 130);
+}
