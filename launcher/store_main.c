@@ -1,5 +1,6 @@
 /* store_main.c - ccrun-store: PyTorch's TCPStore as a program of its own. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -84,7 +85,7 @@ static int read_option(struct settings *s, enum opt o, const char *value)
             return usage("max-memory", value, "a size such as 512M or 1G");
         return 0;
     case OPT_READY_FD:
-        if (!read_number(value, INT32_MAX, &n))
+        if (!read_number(value, INT32_MAX, &n) || fcntl((int) n, F_GETFD) < 0)
             return usage("ready-fd", value, "the number of an open descriptor");
         s->ready_fd = (int) n;
         return 0;
@@ -180,6 +181,7 @@ static int serve(const struct settings *s)
     }
     if (store_server_start(&a.server, &a.loop, &s->store, &err) < 0) {
         (void) fprintf(stderr, "ccrun-store: %s\n", err.msg);
+        (void) uv_loop_close(&a.loop);
         return EXIT_USAGE;
     }
     a.on_term.data = a.on_int.data = &a;
