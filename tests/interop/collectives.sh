@@ -21,7 +21,7 @@ held "\$SHARED/env" 4 $check
 EOF
 done
 
-it 'tcp:// meets on --master-addr and --master-port' <<'EOF'
+it 'R21: tcp:// meets on --master-addr and --master-port' <<'EOF'
 mkdir f
 port=$("$SUPPORT/freeport")
 expect_status 0 "$CCRUN" --nproc-per-node 2 --master-addr localhost --master-port "$port" \
@@ -29,9 +29,10 @@ expect_status 0 "$CCRUN" --nproc-per-node 2 --master-addr localhost --master-por
 held f 2 store
 EOF
 
-it 'env:// meets on --master-addr and --master-port' <<'EOF'
+it 'L3, R22: env:// meets on --master-addr and --master-port, as the static rendezvous' <<'EOF'
 mkdir f
-expect_status 0 "$CCRUN" --nproc-per-node 2 --master-addr=127.0.0.1 --master-port="$("$SUPPORT/freeport")" \
+expect_status 0 "$CCRUN" --nproc-per-node 2 --rdzv-backend=static --rdzv-conf=rank=0 --master-addr=127.0.0.1 \
+    --master-port="$("$SUPPORT/freeport")" \
     "$HERE/collectives.py" "$PWD/f"
 held f 2 data_parallel
 EOF
