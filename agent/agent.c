@@ -43,7 +43,7 @@ struct agent {
     uv_poll_t            keeper_watch;
     struct signals       signals;
     struct terminal      terminal;
-    struct sentry        sentry;
+    struct sentry        sentry; /* open when has_sentry */
     struct store_server *store;
     struct logs         *logs;
     struct rlimit        nofile; /* as we were started, when is_nofile_raised */
@@ -54,6 +54,8 @@ struct agent {
     struct node          node;
     unsigned  n_undrained;      /* workers whose streams are not read to the end */
     bool      is_childless;     /* nothing of the job is left, as of the last reaping */
+    bool      is_watching;      /* the keeper's end, if there is one */
+    bool      has_sentry;
     bool      is_done;          /* everything is closing */
     unsigned  status;           /* ccrun's, once it is done */
     bool      is_unheard;       /* the console is gone and there are no files: not dealt with yet */
@@ -333,19 +335,21 @@ static void op_start(void *ctx)
 
 /* ---- the end of the job */
 
-/* The loop ends when everything is closed. */
+/* The loop ends when everything is closed; also what of it a failed set_up() has made. */
 static void close_all(struct agent *a, unsigned status)
 {
     a->is_done = true;
     a->status = status;
     uv_close((uv_handle_t *) &a->timer, NULL);
-    if (a->keeper_fd >= 0)
+    if (a->is_watching)
         uv_close((uv_handle_t *) &a->keeper_watch, NULL);
     signals_close(&a->signals);
-    if (a->terminal.is_ours)
+    if (a->has_sentry)
         sentry_close(&a->sentry);
-    logs_close(a->logs);
-    store_server_close(a->store, NULL, NULL);
+    if (a->logs)
+        logs_close(a->logs);
+    if (a->store)
+        store_server_close(a->store, NULL, NULL);
 }
 
 static void op_finish(void *ctx, unsigned status)
@@ -553,6 +557,7 @@ static int watch_keeper(struct agent *a, struct cc_err *err)
     if (a->keeper_fd < 0)
         return 0;
     r = uv_poll_init(&a->loop, &a->keeper_watch, a->keeper_fd);
+    a->is_watching = r == 0;
     if (r == 0)
         r = uv_poll_start(&a->keeper_watch, UV_READABLE | UV_DISCONNECT, on_keeper_gone);
     return r < 0 ? cc_fail(err, r, "watch the keeper: %s", uv_strerror(r)) : 0;
@@ -603,6 +608,7 @@ static int set_up(struct agent *a, struct cc_err *err)
     };
     int r = tree_adopt(err);
 
+    (void) uv_timer_init(&a->loop, &a->timer); /* cannot fail */
     raise_nofile(a);
     if (r == 0)
         r = signals_start(&a->signals, &a->loop, c->stop_signals, on_signal, a, err);
@@ -610,8 +616,10 @@ static int set_up(struct agent *a, struct cc_err *err)
         r = make_tables(a, err);
     if (r == 0)
         r = terminal_take(&a->terminal, c->is_terminal_wanted, err);
-    if (r == 0 && a->terminal.is_ours)
+    if (r == 0 && a->terminal.is_ours) {
         r = sentry_open(&a->sentry, &a->loop, on_press, a, err);
+        a->has_sentry = r == 0;
+    }
     if (r == 0)
         r = store_server_start(&a->store, &a->loop, &store, err);
     if (r == 0) {
@@ -619,8 +627,6 @@ static int set_up(struct agent *a, struct cc_err *err)
         a->status = r < 0 && r != -ENOMEM ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
     }
     a->tell.logs = a->logs;
-    if (r == 0)
-        r = uv_timer_init(&a->loop, &a->timer);
     if (r == 0)
         r = watch_keeper(a, err);
     return r;
@@ -637,8 +643,13 @@ static void tear_down(struct agent *a)
 
 int agent_run(const struct agent_cfg *cfg, int keeper_fd)
 {
-    struct agent  a = {
-        .cfg = cfg, .keeper_fd = keeper_fd, .stop_self_at = UINT64_MAX, .status = AGENT_EXIT_INTERNAL
+    struct agent a = {
+        .cfg = cfg,
+        .keeper_fd = keeper_fd,
+        .signals.fd = -1,
+        .terminal.null_fd = -1,
+        .stop_self_at = UINT64_MAX,
+        .status = AGENT_EXIT_INTERNAL,
     };
     const struct node_cfg limits = {
         .max_restarts = cfg->max_restarts,
@@ -654,12 +665,13 @@ int agent_run(const struct agent_cfg *cfg, int keeper_fd)
     node_init(&a.node, &limits, &node_ops, &a);
     r = set_up(&a, &err);
     if (r < 0) {
+        close_all(&a, r == -EADDRINUSE || r == -EADDRNOTAVAIL ? AGENT_EXIT_USAGE : a.status);
         say(&a, -1, "ccrun: error: %s\n", err.msg);
         tell_own_failure(err.msg);
-        return r == -EADDRINUSE || r == -EADDRNOTAVAIL ? AGENT_EXIT_USAGE : (int) a.status;
+    } else {
+        node_start(&a.node, cc_monotonic_ms());
+        settle(&a);
     }
-    node_start(&a.node, cc_monotonic_ms());
-    settle(&a);
     (void) uv_run(&a.loop, UV_RUN_DEFAULT);
     tear_down(&a);
     (void) uv_loop_close(&a.loop);
