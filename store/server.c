@@ -430,7 +430,7 @@ static int fail_to_listen(const union address *a, int code, struct cc_err *err)
 static int listen_on(struct store_server *s, struct cc_err *err)
 {
     union address  a;
-    socklen_t      n;
+    socklen_t      n = 0;
     int            r = read_address(&s->cfg, &a, &n, err), one = 1, zero = 0;
     CC_AUTO_FD int fd = -1;
 

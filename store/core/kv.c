@@ -245,6 +245,7 @@ static void unlink_one(struct kv_link *l)
 {
     struct kv_entry *e = l->entry;
 
+    assert(e);
     *(l->prev ? &l->prev->next : &e->first) = l->next;
     *(l->next ? &l->next->prev : &e->last) = l->prev;
     l->entry = NULL;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Our clients of the store against PyTorch's own servers, and PyTorch's clients against our server.
+# Our clients of the store against PyTorch's own servers and ours.  (PyTorch's clients against our server: tests/store.)
 . "$(dirname "$0")/../functional/lib.sh"
 limit 60
 STORE=${CCRUN%/*}/ccrun-store
@@ -32,16 +32,5 @@ kill "\$server"
 ends "\$server" 0
 EOF
 done
-
-limit 300
-it 'every case of the conformance program, all dialects' <<'EOF'
-serve
-"$PYTHON" -W ignore "$HERE/../store/check_store.py" 127.0.0.1 "$port" --old-dialects >out 2>err ||
-    { grep -v '^ok ' out; cat err; exit 1; }
-matches out '^[0-9]+ passed, 0 failed$'
-[ "$(grep -c '^ok ' out)" -ge 176 ]
-kill "$server"
-ends "$server" 0
-EOF
 
 done_testing

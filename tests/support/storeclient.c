@@ -140,6 +140,7 @@ static void *set_late(void *arg)
 
 static void waits(struct store_client *c)
 {
+    static char   late[] = "late";
     struct cc_buf v = { 0 };
     uint64_t      t = now_ms();
     int64_t       n;
@@ -152,7 +153,7 @@ static void waits(struct store_client *c)
     ok(store_client_get(c, b("never"), 0, &v, &err) == -ETIMEDOUT, "a get with no time at all");
     ok(store_client_wait(c, (struct cc_bytes[]){ b("s") }, 1, 0, &err) == 0,
        "a wait with no time for a key that is there");
-    (void) pthread_create(&other, NULL, set_late, (void *) (uintptr_t) "late");
+    (void) pthread_create(&other, NULL, set_late, late);
     ok(store_client_get(c, b("late"), 8000, &v, &err) == 0 && is(&v, "late"), "a get waits for the key");
     (void) pthread_join(other, NULL);
     for (unsigned i = 0; i < 50; i++)
@@ -165,10 +166,11 @@ static void *join_barrier(void *arg)
 {
     struct store_client *c = dial(NULL);
     struct cc_err        e;
-    int                  r = store_client_barrier(c, b(arg), 2, 8000, &e);
+    int                 *ret_status = arg;
 
+    *ret_status = store_client_barrier(c, b("bar2"), 2, 8000, &e);
     (void) store_client_free(c);
-    return (void *) (intptr_t) r;
+    return NULL;
 }
 
 static void newer(struct store_client *c, bool has_queues)
@@ -176,16 +178,16 @@ static void newer(struct store_client *c, bool has_queues)
     struct cc_buf v = { 0 };
     unsigned      seen = 0;
     int64_t       n = 0;
+    int           other_status = -1;
     pthread_t     other;
-    void         *r = NULL;
 
     ok(store_client_list_keys(c, count_key, &seen, &err) == 0 && seen == 3, "list_keys, without the prefix");
     ok(store_client_barrier(c, b("bar1"), 2, 50, &err) == -ETIMEDOUT && strstr(err.msg, "bar1"),
        "a barrier that times out");
-    (void) pthread_create(&other, NULL, join_barrier, (void *) (uintptr_t) "bar2");
+    (void) pthread_create(&other, NULL, join_barrier, &other_status);
     ok(store_client_barrier(c, b("bar2"), 2, 8000, &err) == 0, "a barrier of two");
-    (void) pthread_join(other, &r);
-    ok(r == NULL, "... lets both go");
+    (void) pthread_join(other, NULL);
+    ok(other_status == 0, "... lets both go");
     if (!has_queues)
         return;
     ok(store_client_queue_pop(c, b("q"), 0, &v, &err) == -EAGAIN, "pop of an empty queue");
