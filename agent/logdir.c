@@ -28,8 +28,8 @@ static void random_suffix(char suffix[9])
     suffix[8] = '\0';
 }
 
-/* A new directory <parent>/<name>XXXXXXXX. */
-static int make_unique(char **ret, const char *parent, const char *name, mode_t mode)
+/* A new directory <parent>/<name>XXXXXXXX. Its owner's only, as torchrun makes it: output may hold secrets. */
+static int make_unique(char **ret, const char *parent, const char *name)
 {
     char suffix[9];
 
@@ -41,7 +41,7 @@ static int make_unique(char **ret, const char *parent, const char *name, mode_t 
             path = NULL;
             return -ENOMEM;
         }
-        if (mkdir(path, mode) == 0) {
+        if (mkdir(path, 0700) == 0) {
             *ret = CC_STEAL(path);
             return 0;
         }
@@ -60,7 +60,7 @@ static int make_temporary(char **ret, const char *name)
     for (size_t i = 0; i < CC_COUNT(dirs); i++) {
         if (!dirs[i] || dirs[i][0] != '/') /* a worker may change its directory: nothing relative */
             continue;
-        r = make_unique(ret, dirs[i], name, 0700);
+        r = make_unique(ret, dirs[i], name);
         if (r == 0)
             return 0;
     }
@@ -105,14 +105,14 @@ int logdir_open(struct logdir *d, const char *log_dir, const char *run_id, struc
         if (r < 0)
             return cc_fail(err, r, "cannot make the log directory '%s': %s", log_dir, strerror(-r));
         root = realpath(log_dir, NULL);
-        r = root ? make_unique(&d->run, root, name, 0777) : -errno;
+        r = root ? make_unique(&d->run, root, name) : -errno;
     } else {
         CC_AUTO_FREE char *root = NULL;
 
         log_dir = "the temporary directory";
         r = make_temporary(&root, "torchelastic_");
         if (r == 0)
-            r = make_unique(&d->run, root, name, 0700);
+            r = make_unique(&d->run, root, name);
     }
     return r < 0 ? cc_fail(err, r, "cannot write into the log directory '%s': %s", log_dir, strerror(-r)) : 0;
 }
