@@ -56,6 +56,15 @@ static bool is_special(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
+/* mkostemp() makes a file for its owner only; this one is to be as the user's other files. */
+static mode_t current_umask(void)
+{
+    mode_t mask = umask(077);
+
+    (void) umask(mask);
+    return mask;
+}
+
 int atomicfile_write(const char *path, const char *data, size_t len, struct cc_err *err)
 {
     char           tmp[PATH_MAX];
@@ -73,7 +82,7 @@ int atomicfile_write(const char *path, const char *data, size_t len, struct cc_e
         return write_in_place(path, data, len, err);
     if (r < 0)
         return cc_fail(err, r, "write '%s': %s", path, strerror(-r));
-    (void) fchmod(fd, 0644);
+    (void) fchmod(fd, 0666 & ~current_umask());
     r = write_and_close(&fd, data, len);
     if (r == 0 && rename(tmp, path) < 0)
         r = -errno;

@@ -28,6 +28,23 @@ Test(atomicfile, replaces_the_old_one_and_leaves_nothing_beside_it)
     cr_assert_eq(system(cmd), 0);
 }
 
+Test(atomicfile, has_the_mode_that_the_umask_says)
+{
+    char          dir[] = "/tmp/atomicfile-XXXXXX", path[64], cmd[64];
+    struct cc_err err = { 0 };
+    struct stat   st;
+
+    cr_assert(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/f", dir);
+    (void) umask(027);
+    cr_assert_eq(atomicfile_write(path, "x", 1, &err), 0);
+    cr_assert_eq(umask(022), 027);
+    cr_assert_eq(stat(path, &st), 0);
+    cr_assert_eq(st.st_mode & 0777, 0640);
+    snprintf(cmd, sizeof cmd, "rm -r %s", dir);
+    cr_assert_eq(system(cmd), 0);
+}
+
 Test(atomicfile, a_device_is_written_to_not_replaced)
 {
     struct cc_err err = { 0 };
