@@ -100,9 +100,12 @@ static char *raw_error_of(const struct events_worker *w)
 {
     AUTO_JSON cJSON *doc = w->error_file ? errfile_load(w->error_file) : NULL;
 
-    if (!doc)
+    if (doc)
+        return spaced_inner(doc);
+    if (WIFSIGNALED(w->status))
         return strdup("{\"message\": \"<NONE>\"}");
-    return spaced_inner(doc);
+    return strdup("{\"message\": \"<NONE>\", \"errorTraits\": {\"category\": \"system_terminated_error\", "
+                  "\"retryability\": \"False\"}}");
 }
 
 struct event {

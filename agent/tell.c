@@ -25,7 +25,7 @@ static struct events events_of(struct tell *t)
         .host = t->cfg->host,
         .backend = t->cfg->backend,
         .entry_point = t->cfg->program,
-        .is_formed = true,
+        .is_formed = t->is_formed,
         .group_world_size = 1,
         .n_restarts = t->policy ? t->policy->n_restarts : 0,
         .write = write_event,
@@ -70,6 +70,7 @@ void tell_round(struct tell *t)
     struct events e = events_of(t);
 
     t->n_failed = 0;
+    t->is_formed = true; /* after events_of(): torchrun tells of a round with what it knew before */
     if (!t->is_events)
         return;
     (void) events_agent(&e, EVENTS_RENDEZVOUS, 0, NULL);

@@ -94,6 +94,10 @@ Test(events, a_failure_carries_the_error_file_and_the_code)
     unlink(path);
     cr_assert_eq(events_worker(&e, EVENTS_FAILED, &w), 0);
     cr_assert_str_eq(raw_error(), "{\"message\": \"<NONE>\"}");
+    w.status = 3 << 8;
+    cr_assert_eq(events_worker(&e, EVENTS_FAILED, &w), 0);
+    cr_assert_str_eq(raw_error(), "{\"message\": \"<NONE>\", \"errorTraits\": {\"category\": "
+                                  "\"system_terminated_error\", \"retryability\": \"False\"}}");
 }
 
 Test(events, quotes_and_newlines_keep_the_line_one_line)
