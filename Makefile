@@ -147,7 +147,7 @@ tidy_src := $(lib_src) $(wildcard $(mains)) $(prog_src) $(bench_src)
 $(OUT)/tidy/%: $(OBJ)/%.o .clang-tidy
 	@mkdir -p $(@D)
 	$(call say,TIDY,$*.c)
-	$(Q)clang-tidy --quiet $*.c -- $(ALL_CFLAGS) -Wno-unknown-warning-option 2>/dev/null && touch $@
+	$(Q)clang-tidy --quiet $*.c -- $(ALL_CFLAGS) -DCCRUN_COMMIT='""' -Wno-unknown-warning-option 2>/dev/null && touch $@
 .PHONY: tidy
 tidy: $(tidy_src:%.c=$(OUT)/tidy/%)
 

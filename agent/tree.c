@@ -144,7 +144,7 @@ static int read_stat(pid_t pid, struct stat_line *ret)
 static void list_machine(struct tree_list *l)
 {
     struct dirent   *e;
-    struct stat_line s;
+    struct stat_line s = { 0 };
     DIR             *dir = opendir("/proc");
 
     while (dir && (e = readdir(dir))) {
@@ -208,7 +208,7 @@ void tree_list(struct tree_list *ret, enum tree_source source)
  * stranger since it was listed: hold whoever has the number now by a pidfd, and then make sure that this is one of us. */
 static int signal_one(const struct tree_proc *p, int signum)
 {
-    struct stat_line s;
+    struct stat_line s = { 0 };
     CC_AUTO_FD int   fd = -1;
     pid_t            self = getpid();
 
