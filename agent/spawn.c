@@ -144,7 +144,7 @@ IN_CHILD static void close_listed(long dir)
             const char *s = ((struct dirent_raw *) (void *) (buf.bytes + at))->d_name;
             long        fd = 0;
 
-            for (; *s >= '0' && *s <= '9'; s++)
+            for (; *s >= '0' && *s <= '9'; s++) /* NOLINT: the kernel has filled buf */
                 fd = fd * 10 + (*s - '0');
             if (fd > 2 && fd != dir)
                 (void) sys(SYS_close, fd, 0, 0, 0);

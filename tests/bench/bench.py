@@ -559,6 +559,99 @@ def hygiene(b):
              "" if ok else " ".join("%s=%s" % kv for kv in got.items())[:300])
 
 
+# ---- the store
+
+BENCH_STORE = os.path.join(HERE, "..", "store", "bench_store.py")
+
+
+def store_runs(b, which, options, around=()):
+    """One run of bench_store.py against our server or PyTorch's: {label: figures}."""
+    out = tempfile.NamedTemporaryFile(suffix=".json")
+    cmd = [b.python or sys.executable, "-W", "ignore", BENCH_STORE, "--json", out.name, *options]
+    if which == "ours":
+        inside = '"$0" --port 0 >"$1.at" & server=$!; while ! grep -q : "$1.at"; do sleep 0.02; done; at=$(sed "s/.* //" "$1.at");' \
+                 'shift; "$@" "${at%:*}" "${at##*:}" --pid $server; status=$?; kill $server; wait $server; exit $status'
+        cmd = ["sh", "-c", inside, b.store, out.name, *cmd]
+    else:
+        cmd += ["--self", "libuv"]
+    done = subprocess.run([*around, *cmd], stdin=DEVNULL, capture_output=True, text=True, timeout=600)
+    if os.path.exists(out.name + ".at"):
+        os.unlink(out.name + ".at")
+    with open(out.name) as f:
+        text = f.read()
+    if not text:
+        raise RuntimeError("bench_store.py: %s" % (done.stderr or done.stdout)[-300:])
+    return {r["label"]: r for r in json.loads(text)["runs"] if not r.get("failed")}
+
+
+def store_medians(b, options, rounds, around=()):
+    """{label: {figure: (ours, theirs or None)}}, medians over `rounds` runs in turn."""
+    which = ["ours"] + (["libuv"] if b.python else [])
+    got = {w: [] for w in which}
+    for _ in range(rounds):
+        for w in which:
+            got[w].append(store_runs(b, w, options, around))
+    middle = lambda w, label, key: statistics.median([r[label][key] for r in got[w] if key in r.get(label, {})] or [0])
+    return {label: {key: (middle("ours", label, key), middle("libuv", label, key) if len(which) > 1 else None)
+                    for key, v in figures.items() if isinstance(v, (int, float))}
+            for label, figures in got["ours"][0].items()}
+
+
+def store_row(b, what, figures, key, unit, target, is_met, scale=1.0):
+    ours, theirs = figures[key]
+    b.report("store: " + what, unit, ours * scale, {"torch": theirs * scale} if theirs else {}, target,
+             is_met(ours * scale, theirs * scale if theirs else None))
+
+
+at_least = lambda factor: lambda ours, theirs: theirs is None or ours >= factor * theirs
+at_most = lambda factor: lambda ours, theirs: theirs is None or ours <= factor * theirs
+
+
+@row
+def store_one(b):
+    got = store_medians(b, ["--only", "1 conn,stream", "--pin", "0:1", "--seconds", "1"], max(1, b.runs // 3))
+    for op in ("set", "get", "waitget", "add"):
+        store_row(b, "1 connection, %s" % op, got["1 conn " + op], "ops_per_s", "op/s", ">= 1.0 x", at_least(1.0))
+        store_row(b, "1 connection, %s, p99" % op, got["1 conn " + op], "p99_us", "us", "<= 1.0 x", at_most(1.0))
+    for op in ("set", "get", "add"):
+        store_row(b, "1 connection, 16 under way, %s" % op, got["1 conn x 16 " + op], "ops_per_s", "op/s", ">= 1.2 x", at_least(1.2))
+    store_row(b, "streamed SETs", got["stream set"], "ops_per_s", "op/s", ">= 1.2 x", at_least(1.2))
+
+
+@row
+def store_many(b):
+    got = store_medians(b, ["--only", "8 x 32", "--seconds", "1"], max(1, b.runs // 3))
+    for op in ("set", "get", "add"):
+        label = "8 x 32 " + op
+        store_row(b, "%s" % label, got[label], "ops_per_s", "op/s", ">= 1.0 x", at_least(1.0))
+        store_row(b, "%s, p99" % label, got[label], "p99_us", "ms", "<= 6", lambda ours, _: ours <= 6, 1e-3)
+        store_row(b, "%s, CPU of the server" % label, got[label], "server_us_per_op", "us/op", "<= 0.8 x", at_most(0.8))
+
+
+@row
+def store_barrier(b):
+    got = store_medians(b, ["--only", "barrier 1000", "--n", "1000"], max(1, b.runs // 3))
+    middle = {"total_ms": sorted((f["total_ms"] for f in got.values()), key=lambda v: v[0])[len(got) // 2]}
+    store_row(b, "1,000 connect, validate, ADD, WAIT, released", middle, "total_ms", "ms", "<= 50", lambda ours, _: ours <= 50)
+
+
+@row
+def store_8192(b):
+    got = store_medians(b, ["--only", "barrier 8192 #1", "--n", "8192"], 1)
+    store_row(b, "memory with 8,192 connected", got["barrier 8192 #1"], "rss_connected_kb", "MB", "<= 10",
+              lambda ours, _: ours <= 10, 1 / 1024)
+
+
+@row
+def store_dead_dns(b):
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        return print("skip store-dead-dns: needs root and unshare")
+    around = ["unshare", "-n", "-m", sys.executable, os.path.join(HERE, "dead_dns.py")]
+    got = store_medians(b, ["--only", "barrier 64 #1", "--n", "64", "--dns"], 3, around)
+    store_row(b, "64 clients with a dead DNS server", got["barrier 64 #1"], "connect_validate_ms", "ms", "<= 20",
+              lambda ours, _: ours <= 20)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="build/bin")

@@ -151,8 +151,9 @@ Test(spawn, a_raised_limit_of_open_files_is_not_passed_on)
 Test(spawn, descriptors_may_overlap_their_targets)
 {
     static const int orders[][3] = { { 0, 1, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 1, 0, 2 }, { 2, 2, 2 }, { 0, 5, 0 } };
-    char            *argv[] = { (char *) "sh", (char *) "-c", (char *) "echo $(readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2 "
-                                "| sed 's/.*-//' | tr '\\n' ' ') > $R", NULL };
+    char            *argv[] = { (char *) "sh", (char *) "-c",
+                                (char *) "echo $(readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2 "
+                                         "| sed 's/.*-//' | tr '\\n' ' ') > $R", NULL };
     char             dir[] = "/tmp/ccrun-test-XXXXXX", path[4][64], result[96], line[64];
     size_t           k;
     int              i;
