@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/cgroup.h"
 #include "agent/core/macros.h"
 #include "agent/core/node.h"
 #include "agent/core/workerenv.h"
@@ -51,6 +52,7 @@ struct agent {
     struct tell          tell;
     struct workers      *workers;
     struct workerenv    *env;
+    struct cgroup       *cgroup; /* NULL: none may be made here */
     struct node          node;
     unsigned  n_undrained;      /* workers whose streams are not read to the end */
     bool      is_childless;     /* nothing of the job is left, as of the last reaping */
@@ -104,6 +106,8 @@ static void op_sweep(void *ctx, int signum)
         return;
     if (signum == SIGKILL)
         workers_signal(a->workers, SIGKILL);
+    if (signum == SIGKILL && a->cgroup)
+        (void) cgroup_kill(a->cgroup); /* who forks faster than we can walk does not escape this */
     (void) tree_signal(signum);
 }
 
@@ -243,7 +247,7 @@ static int start_worker(struct agent *a, unsigned local_rank, struct cc_err *err
     struct spawn_req req = {
         .path = a->cfg->program,
         .argv = a->cfg->argv,
-        .cgroup_fd = -1,
+        .cgroup_fd = cgroup_fd(a->cgroup),
         .oom_score_adj = INT_MIN,
         .nofile = a->is_nofile_raised ? &a->nofile : NULL,
         .is_foreground = a->terminal.is_ours && a->cfg->stdin_rank == (int) local_rank,
@@ -316,6 +320,8 @@ static void op_start(void *ctx)
         store_server_new_round(a->store);
     }
     a->is_childless = false;
+    if (a->cgroup)
+        (void) cgroup_renew(a->cgroup);
     tell_round(&a->tell);
     r = make_env(a, &err);
     for (i = 0; r == 0 && i < a->cfg->nproc; i++)
@@ -482,6 +488,8 @@ static void on_keeper_gone(uv_poll_t *p, int status, int events)
     (void) status, (void) events;
     if (a->is_done)
         return;
+    if (a->cgroup)
+        (void) cgroup_kill(a->cgroup);
     (void) tree_kill_all(a->cfg->unkillable_timeout, NULL);
     say(a, -1, "ccrun: the process that kept this job was killed; all workers were ended\n");
     close_all(a, AGENT_EXIT_INTERNAL);
@@ -632,8 +640,16 @@ static int set_up(struct agent *a, struct cc_err *err)
     return r;
 }
 
+static void find_cgroup(struct agent *a)
+{
+    a->cgroup = a->cfg->is_cgroup ? cgroup_new(NULL) : NULL;
+    if (a->cgroup)
+        keeper_remove_later(a->keeper_fd, cgroup_path(a->cgroup)); /* before it is there: we may be killed any time */
+}
+
 static void tear_down(struct agent *a)
 {
+    a->cgroup = cgroup_free(a->cgroup);
     a->logs = logs_free(a->logs);
     tell_clear(&a->tell);
     a->workers = workers_free(a->workers);
@@ -669,6 +685,7 @@ int agent_run(const struct agent_cfg *cfg, int keeper_fd)
         say(&a, -1, "ccrun: error: %s\n", err.msg);
         tell_own_failure(err.msg);
     } else {
+        find_cgroup(&a);
         node_start(&a.node, cc_monotonic_ms());
         settle(&a);
     }

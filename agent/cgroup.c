@@ -1,13 +1,16 @@
 #include "agent/cgroup.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/rmtree.h"
@@ -110,80 +113,28 @@ uint64_t cgroup_oom_delta(const struct cgroup_oom *before, const struct cgroup_o
 /* ---- groups */
 
 struct cgroup {
-    char     path[PATH_MAX];
-    int      dir;
-    unsigned n;
-    int      fds[]; /* of the workers' groups, -1: not made yet */
+    int  dir;
+    bool is_killed;
+    char path[PATH_MAX];
 };
 
-/* One of this name is left from a ccrun that was killed and had our pid. It can only be empty, or not go. */
-static int make_dir(const char *path)
-{
-    if (mkdir(path, 0755) == 0)
-        return 0;
-    if (errno != EEXIST || rmtree(path) < 0)
-        return -1;
-    return mkdir(path, 0755);
-}
-
-struct cgroup *cgroup_new(const char *root, unsigned n)
+struct cgroup *cgroup_new(const char *root)
 {
     struct cgroup_dir own;
     struct cgroup    *c;
-    unsigned          i;
 
-    if (!cgroup_find_v2(root ? root : "", &own))
+    if (!root)
+        root = "";
+    if (!cgroup_find_v2(root, &own))
         return NULL;
-    c = malloc(sizeof *c + n * sizeof *c->fds);
+    c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
-    c->n = n;
     c->dir = -1;
-    for (i = 0; i < n; i++)
-        c->fds[i] = -1;
-    if (snprintf(c->path, sizeof c->path, "%s%s/ccrun-%d", root ? root : "", own.path, (int) getpid()) <
-            (int) sizeof c->path &&
-        make_dir(c->path) == 0) {
-        c->dir = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (c->dir >= 0)
-            return c;
-        (void) rmdir(c->path);
-    }
+    if (snprintf(c->path, sizeof c->path, "%s%s/ccrun-%d", root, own.path, (int) getpid()) < (int) sizeof c->path)
+        return c;
     free(c);
     return NULL;
-}
-
-int cgroup_fd(struct cgroup *c, unsigned k)
-{
-    char name[16];
-
-    assert(k < c->n);
-    if (c->fds[k] < 0) {
-        (void) snprintf(name, sizeof name, "w%u", k);
-        if (mkdirat(c->dir, name, 0755) == 0 || errno == EEXIST)
-            c->fds[k] = openat(c->dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    }
-    return c->fds[k];
-}
-
-static int dir_of(const struct cgroup *c, int k)
-{
-    assert(k == CGROUP_ALL || (k >= 0 && (unsigned) k < c->n));
-    return k == CGROUP_ALL ? c->dir : c->fds[k];
-}
-
-int cgroup_kill(struct cgroup *c, int k)
-{
-    CC_AUTO_FD int fd = openat(dir_of(c, k), "cgroup.kill", O_WRONLY | O_CLOEXEC);
-
-    return fd < 0 || write(fd, "1", 1) < 0 ? -errno : 0;
-}
-
-bool cgroup_is_empty(struct cgroup *c, int k)
-{
-    uint64_t n;
-
-    return !read_number(dir_of(c, k), "cgroup.events", "populated", &n) || n == 0;
 }
 
 const char *cgroup_path(const struct cgroup *c)
@@ -191,18 +142,79 @@ const char *cgroup_path(const struct cgroup *c)
     return c->path;
 }
 
+/* Start a child in it, and see it live.  Kernels since 6.14 (and what was ported back) compare the count of kills of the
+ * wrong group when a process is started in another than its parent's, and kill it at once when they differ: whatever is
+ * started in a group that was killed once, or out of one that was. */
+static int try_start(int dir)
+{
+    struct clone_args args = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (unsigned) dir };
+    long              pid = syscall(SYS_clone3, &args, sizeof args);
+    int               status;
+
+    if (pid == 0)
+        _exit(0);
+    if (pid < 0)
+        return -errno;
+    while (waitpid((pid_t) pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status == 0 ? 0 : -EOPNOTSUPP;
+}
+
+static void drop(struct cgroup *c)
+{
+    if (c->dir < 0)
+        return;
+    (void) close(c->dir);
+    c->dir = -1;
+    (void) rmtree(c->path);
+}
+
+/* A group of this name is left from a ccrun that was killed and had our pid, or it is ours and holds a process in D
+ * state: then it does not go, and there is no new one. */
+int cgroup_renew(struct cgroup *c)
+{
+    int r;
+
+    if (c->dir >= 0 && !c->is_killed)
+        return 0;
+    drop(c);
+    if (mkdir(c->path, 0755) < 0 && (errno != EEXIST || rmtree(c->path) < 0 || mkdir(c->path, 0755) < 0))
+        return -errno;
+    c->is_killed = false;
+    c->dir = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    r = c->dir < 0 ? -errno : try_start(c->dir);
+    if (r < 0)
+        drop(c);
+    return r;
+}
+
+int cgroup_fd(const struct cgroup *c)
+{
+    return c ? c->dir : -1;
+}
+
+int cgroup_kill(struct cgroup *c)
+{
+    CC_AUTO_FD int fd = c->dir < 0 ? -1 : openat(c->dir, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+
+    if (c->dir < 0)
+        return -ENOENT;
+    c->is_killed = true;
+    return fd < 0 || write(fd, "1", 1) < 0 ? -errno : 0;
+}
+
+bool cgroup_is_empty(const struct cgroup *c)
+{
+    uint64_t n;
+
+    return c->dir < 0 || !read_number(c->dir, "cgroup.events", "populated", &n) || n == 0;
+}
+
 struct cgroup *cgroup_free(struct cgroup *c)
 {
-    unsigned i;
-
     if (!c)
         return NULL;
-    for (i = 0; i < c->n; i++) {
-        if (c->fds[i] >= 0)
-            (void) close(c->fds[i]);
-    }
-    (void) close(c->dir);
-    (void) rmtree(c->path);
+    drop(c);
     free(c);
     return NULL;
 }

@@ -1,6 +1,7 @@
-/* cgroup.h - a cgroup v2 group for each worker where one may be made, and evidence of the out-of-memory killer.
+/* cgroup.h - a cgroup v2 group for the workers where one may be made, and evidence of the out-of-memory killer.
  *
- * Best effort: a group is only a faster and tighter way to end a worker's tree, which tree.h ends without one too.
+ * Best effort: a group is only a faster and tighter way to end the workers' trees, which tree.h ends without one too.
+ * One for all of them, since a job starts and ends as a whole: a group for each would cost a worker 40 to 200 us.
  * Where no group may be made (read-only, not delegated, v1 only) cgroup_new() says NULL and that is no error.
  * No controller is ever enabled, so the rule against processes in inner groups does not bite.
  *
@@ -28,15 +29,17 @@ uint64_t cgroup_oom_delta(const struct cgroup_oom *before, const struct cgroup_o
 
 struct cgroup;
 
-enum { CGROUP_ALL = -1 }; /* for `k`: the whole job */
-
-/* Makes ccrun-<our pid> below our own group, for `n` workers. NULL: not possible here. */
-struct cgroup *cgroup_new(const char *root, unsigned n);
-/* Directory descriptor of worker k's group for spawn_req.cgroup_fd, made at first use; -1: none. */
-int         cgroup_fd(struct cgroup *c, unsigned k);
-int         cgroup_kill(struct cgroup *c, int k); /* SIGKILL to all in it; 0, or a negative errno: walk the tree */
-bool        cgroup_is_empty(struct cgroup *c, int k); /* true also when that cannot be known */
-const char *cgroup_path(const struct cgroup *c); /* of the job's group: for keeper_remove_later() */
-struct cgroup *cgroup_free(struct cgroup *c);    /* removes the groups that are empty; accepts NULL, returns NULL */
+/* Only finds the place, ccrun-<our pid> below our own group: it can be registered with the keeper before there is
+ * anything to remove. NULL: there is no cgroup v2, or no memory. */
+struct cgroup *cgroup_new(const char *root);
+const char    *cgroup_path(const struct cgroup *c);
+/* Before each attempt: makes the group, anew after a kill.  0, or a negative errno: none may be made here, or it takes
+ * nobody; then cgroup_fd() is -1 and the attempt goes without. */
+int            cgroup_renew(struct cgroup *c);
+int            cgroup_fd(const struct cgroup *c); /* for spawn_req.cgroup_fd; -1 also when c is NULL */
+int            cgroup_kill(struct cgroup *c);     /* SIGKILL to all in it; 0, or a negative errno: walk the tree */
+bool           cgroup_is_empty(const struct cgroup *c); /* true also when that cannot be known */
+/* Removes the group, unless a process in D state is in it. Accepts NULL, returns NULL. */
+struct cgroup *cgroup_free(struct cgroup *c);
 
 #endif

@@ -25,6 +25,7 @@ enum {
     EXIT_AGENT_KILLED = 70,
     SAME_SIGNAL_MS = 50,
     KILL_LIMIT_MS = 10000, /* D state: exit anyway, and say so */
+    REST_LIMIT_MS = 100,   /* the agent itself has waited for what outlives SIGKILL, and said so */
     LEFT_LIMIT_MS = 500,   /* what the agent left has outlived its SIGKILL already, and the agent said so */
     SEND_LIMIT_MS = 1000,
 };

@@ -3,10 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { DEPTH_MAX = 64 }; /* each level holds a descriptor */
+enum {
+    DEPTH_MAX = 64,    /* each level holds a descriptor */
+    BUSY_TRIES = 100,  /* of a millisecond: a cgroup is still busy a moment after its last process was reaped */
+};
 
 static int remove_at(int at, const char *name, int depth);
 
@@ -28,6 +32,18 @@ static void empty_dir(int at, const char *name, int depth)
     (void) closedir(dir);
 }
 
+static int remove_dir(int at, const char *name)
+{
+    int i, r = -EBUSY;
+
+    for (i = 0; i < BUSY_TRIES && r == -EBUSY; i++) {
+        if (i > 0)
+            (void) poll(NULL, 0, 1);
+        r = unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+    }
+    return r;
+}
+
 static int remove_at(int at, const char *name, int depth)
 {
     if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
@@ -39,7 +55,7 @@ static int remove_at(int at, const char *name, int depth)
     if ((errno != ENOTEMPTY && errno != EEXIST && errno != EBUSY) || depth == DEPTH_MAX)
         return -errno;
     empty_dir(at, name, depth);
-    return unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+    return remove_dir(at, name);
 }
 
 int rmtree(const char *path)

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STACK_SIZE = 16 * 1024, LAST_SIGNAL = 64, WINDOW = 16 };
+enum { STACK_SIZE = 16 * 1024, LAST_SIGNAL = 64, WINDOW = 64 };
 
 /* Between clone and exec the child runs in our memory and with our thread's storage, beside us.  So it may call nothing
  * of the C library that allocates, locks or so much as sets errno: system calls only; and the sanitizers must not note

@@ -65,6 +65,34 @@ for cgroup in auto off; do
 done
 EOF
 
+it 'a cgroup of its own where one may be made, which goes with the job' <<'EOF'
+own() { sed -n 's/^0:://p' /proc/self/cgroup; }
+mount=$(awk '/ - cgroup2 / { print $5; exit }' /proc/self/mountinfo)
+job --cgroup off --no-python sed -n 's/^0:://p' /proc/self/cgroup
+ends $pid 0
+same "$(own)" "$(cat job.out)"
+for victim in none keeper agent; do
+    rm job.out # of the one before: the next is emptied by a shell in the background
+    job --nproc-per-node 2 --no-python sh -c 'sed -n "s/^0:://p" /proc/self/cgroup; echo up; exec sleep 50'
+    wait_for '[ "$(grep -c ^up job.out 2>/dev/null)" = 2 ]'
+    group=$(grep -m 1 / job.out)
+    case $group in
+    "$(own)") ;; # it may not be made here
+    *ccrun-"$(agent $pid)") [ -d "$mount$group" ] ;;
+    *) fail "started in '$group'" ;;
+    esac
+    case $victim in
+    none) kill $pid ;;
+    keeper) kill -9 $pid ;;
+    agent) kill -9 "$(agent $pid)" ;;
+    esac
+    wait $pid || true
+    case $group in
+    *ccrun-*) wait_for "[ ! -e '$mount$group' ]" ;;
+    esac
+done
+EOF
+
 it 'after kill -9 of the agent below it, which is an internal error (C50)' <<'EOF'
 mkdir tmp
 for cgroup in auto off; do

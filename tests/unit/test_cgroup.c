@@ -74,38 +74,35 @@ Test(cgroup, nothing_is_known_where_nothing_is_mounted)
     cr_assert_eq(cgroup_oom_delta(&before, &after), 3);
     cr_assert_eq(cgroup_oom_delta(&before, &oom), 0);
     cr_assert_eq(cgroup_oom_delta(&after, &before), 0);
-    cr_assert_null(cgroup_new(f.root, 2));
+    cr_assert_null(cgroup_new(f.root));
     fake_free(&f);
 }
 
-/* What the kernel does with these files is the next test's; here: which are made, and that all go. */
-Test(cgroup, groups_lie_below_our_own_and_are_removed)
+Test(cgroup, a_place_that_takes_no_process_is_left_as_it_was)
 {
     struct fake_machine f;
     struct cgroup      *c;
-    char                wanted[PATH_MAX], path[PATH_MAX + 8];
+    char                wanted[PATH_MAX];
 
     fake_v2(&f, "max\n");
-    c = cgroup_new(f.root, 2);
+    c = cgroup_new(f.root);
     cr_assert_not_null(c);
     (void) snprintf(wanted, sizeof wanted, "%s/sys/fs/cgroup/pod/job/ccrun-%d", f.root, (int) getpid());
     cr_assert_str_eq(cgroup_path(c), wanted);
-    cr_assert_geq(cgroup_fd(c, 1), 0);
-    cr_assert_eq(cgroup_fd(c, 1), cgroup_fd(c, 1));
-    (void) snprintf(path, sizeof path, "%s/w1", wanted);
-    cr_assert_eq(access(path, F_OK), 0);
-    (void) snprintf(path, sizeof path, "%s/w0", wanted);
-    cr_assert_neq(access(path, F_OK), 0);
-    cr_assert_eq(cgroup_kill(c, 1), -ENOENT, "an old kernel");
-    cgroup_free(c);
+    cr_assert_lt(cgroup_renew(c), 0, "a folder that is no cgroup");
     cr_assert_neq(access(wanted, F_OK), 0);
+    cr_assert_eq(cgroup_fd(c), -1);
+    cr_assert_eq(cgroup_kill(c), -ENOENT);
+    cr_assert(cgroup_is_empty(c));
+    cgroup_free(c);
+    cr_assert_eq(cgroup_fd(NULL), -1);
     fake_free(&f);
 }
 
-static int start(struct cgroup *c, char *const *argv, const char *program)
+static int start(const struct cgroup *c, char *const *argv, const char *program)
 {
     char             path[PATH_MAX], *env[] = { NULL };
-    struct spawn_req req = { .path = path, .argv = argv, .env = env, .fd = { 0, -1, 2 }, .cgroup_fd = cgroup_fd(c, 0),
+    struct spawn_req req = { .path = path, .argv = argv, .env = env, .fd = { 0, -1, 2 }, .cgroup_fd = cgroup_fd(c),
                              .oom_score_adj = INT_MIN };
     struct cc_err    err = { 0 };
     pid_t            pid;
@@ -122,28 +119,40 @@ static int start(struct cgroup *c, char *const *argv, const char *program)
 
 static struct cgroup *real_group(void)
 {
-    struct cgroup *c = cgroup_new(NULL, 1);
+    struct cgroup *c = cgroup_new(NULL);
 
-    if (!c)
+    if (!c || cgroup_renew(c) < 0)
         cr_skip_test("no cgroup v2 group may be made here");
     return c;
 }
 
-Test(cgroup, workers_start_inside_their_group)
+static void assert_starts_inside(const struct cgroup *c)
 {
-    struct cgroup *c = real_group();
-    char          *argv[] = { (char *) "probe", NULL }, wanted[64], text[8192];
-    size_t         len = 0;
-    ssize_t        n;
-    int            fd = start(c, argv, "probe");
+    char   *argv[] = { (char *) "probe", NULL }, wanted[64], text[8192];
+    size_t  len = 0;
+    ssize_t n;
+    int     fd = start(c, argv, "probe");
 
     while ((n = read(fd, text + len, sizeof text - 1 - len)) > 0)
         len += (size_t) n;
     text[len] = '\0';
-    (void) snprintf(wanted, sizeof wanted, "/ccrun-%d/w0\n", (int) getpid());
+    (void) snprintf(wanted, sizeof wanted, "/ccrun-%d\n", (int) getpid());
     cr_assert_not_null(strstr(text, wanted), "%s", text);
     cr_assert_eq(tree_kill_all(20000, NULL), 0);
-    cr_assert(cgroup_is_empty(c, 0));
+    cr_assert(cgroup_is_empty(c));
+}
+
+Test(cgroup, workers_start_inside_their_group_also_after_a_kill)
+{
+    struct cgroup *c = real_group();
+    int            fd = cgroup_fd(c);
+
+    assert_starts_inside(c);
+    cr_assert_eq(cgroup_renew(c), 0);
+    cr_assert_eq(cgroup_fd(c), fd, "still good");
+    (void) cgroup_kill(c);
+    cr_assert_eq(cgroup_renew(c), 0);
+    assert_starts_inside(c);
     cgroup_free(c);
 }
 
@@ -157,13 +166,12 @@ Test(cgroup, a_kill_reaches_daemons)
     cr_assert_eq(tree_adopt(NULL), 0);
     fd = start(c, argv, "brood");
     cr_assert_eq(read(fd, &ready, 1), 1);
-    cr_assert_not(cgroup_is_empty(c, 0));
-    cr_assert_not(cgroup_is_empty(c, CGROUP_ALL));
-    if (cgroup_kill(c, 0) < 0)
+    cr_assert_not(cgroup_is_empty(c));
+    if (cgroup_kill(c) < 0)
         cr_skip_test("a kernel before 5.14");
     cr_assert_eq(read(fd, &ready, 1), 0, "all who held the pipe are gone");
     cr_assert_eq(tree_kill_all(20000, NULL), 0);
-    cr_assert(cgroup_is_empty(c, CGROUP_ALL));
+    cr_assert(cgroup_is_empty(c));
     (void) snprintf(path, sizeof path, "%s", cgroup_path(c));
     cgroup_free(c);
     cr_assert_neq(access(path, F_OK), 0);

@@ -255,7 +255,7 @@ Test(spawn, restores_the_oom_score)
 
 Test(spawn, a_batch_copies_what_it_needs_and_tells_of_each)
 {
-    enum { N = 50 }; /* more than are ever under way at once */
+    enum { N = 150 }; /* more than are ever under way at once */
     struct spawn_batch *b = spawn_batch_new();
     char                text[16], *argv[] = { (char *) "sh", (char *) "-c", (char *) "exit $CODE", NULL };
     char               *env[] = { text, NULL };
@@ -266,7 +266,7 @@ Test(spawn, a_batch_copies_what_it_needs_and_tells_of_each)
     cr_assert_not_null(b);
     req.env = env;
     for (i = 0; i < N; i++) {
-        (void) snprintf(text, sizeof text, "CODE=%d", i); /* in place, as the agent does */
+        (void) snprintf(text, sizeof text, "CODE=%d", i % 100); /* in place, as the agent does */
         cr_assert_eq(spawn_begin(b, &req, &begun[i], NULL), 0);
     }
     while (spawn_next(b, &pid, NULL) > 0)
@@ -274,7 +274,7 @@ Test(spawn, a_batch_copies_what_it_needs_and_tells_of_each)
     spawn_batch_free(b);
     for (i = 0; i < N; i++) {
         cr_assert_eq(waitpid(begun[i], &status, 0), begun[i]);
-        cr_assert_eq(WEXITSTATUS(status), i);
+        cr_assert_eq(WEXITSTATUS(status), i % 100);
     }
 }
 
