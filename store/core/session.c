@@ -319,13 +319,19 @@ static ssize_t run(struct session *s, const uint8_t *p, size_t n, bool is_all, s
 
 static int keep(struct session *s, const uint8_t *p, size_t n, struct cc_err *err)
 {
+    const struct kv_budget *b = &s->space->budget;
+
     if (n == 0)
         return 0;
     if (!kv_charge(&s->space->budget, n))
-        return fail(s, s->in.field ? s->in.op : WIRE_VALIDATE, -ENOMEM, n, err);
+        return cc_fail(
+            err, -ENOMEM,
+            "a request of %zu bytes finds no room: %llu of at most %llu bytes of memory are in use",
+            s->in.field && s->in.need > n ? s->in.need : n, (unsigned long long) b->used,
+            (unsigned long long) b->max);
     if (cc_buf_add(&s->rest, p, n) < 0) {
         kv_refund(&s->space->budget, n);
-        return cc_fail(err, -ENOMEM, "no memory for a request");
+        return cc_fail(err, -ENOMEM, "no memory for a request of %zu bytes", n);
     }
     return 0;
 }

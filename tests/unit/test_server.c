@@ -218,7 +218,7 @@ Test(small_server, what_passes_the_memory_limit_is_refused_with_a_sentence)
     ping(b);
     put(b, WIRE_SET, "k", cc_bytes_of("small"));
     ping(b);
-    cr_assert_not_null(strstr(t.log, "SET of "), "%s", t.log);
+    cr_assert_not_null(strstr(t.log, "a request of 2097170 bytes finds no room"), "%s", t.log);
     cr_assert_not_null(strstr(t.log, "at most 1048576 bytes of memory"), "%s", t.log);
     free((void *) (uintptr_t) value.p);
     (void) close(a), (void) close(b);
