@@ -153,7 +153,7 @@ tidy: $(tidy_src:%.c=$(OUT)/tidy/%)
 
 lint check-lint:
 	$(Q)scripts/bootstrap build lint
-	+$(Q)scripts/lint; style=$$?; $(MAKE) --no-print-directory -k -j2 tidy && exit $$style
+	+$(Q)$(MAKE) --no-print-directory man && scripts/lint $(OUT)/man/*; style=$$?; $(MAKE) --no-print-directory -k -j2 tidy && exit $$style
 
 # The conformance program: whatever PyTorch 1.13 to 2.14 send, and what nobody should.
 check-store: $(programs)
@@ -228,6 +228,23 @@ soak:
 check-sanitized:
 	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-unit
 	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-store
+
+# ---- manual pages; OPTIONS of ccrun.1 is written by ccrun itself
+
+pages := $(sort $(wildcard man/*.[1-9]))
+
+.PHONY: man
+man: $(pages:%=$(OUT)/%)
+
+$(OUT)/man/ccrun.1: man/ccrun.1 $(BIN)/ccrun
+	@mkdir -p $(@D)
+	$(call say,MAN,$@)
+	$(Q)$(BIN)/ccrun --dump=man >$@.options && \
+	    sed -e '/^[.]\\" @OPTIONS@/{r $@.options' -e 'd' -e '}' $< >$@ && rm $@.options
+
+$(OUT)/man/%: man/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
 
 # ---- installation
 

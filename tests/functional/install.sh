@@ -1,0 +1,35 @@
+#!/bin/sh
+# What installation puts where, and that it can be taken away again.
+. "$(dirname "$0")/lib.sh"
+limit 120
+
+words <<'EOF'
+mk() { env -u MAKEFLAGS -u MAKELEVEL make -s --no-print-directory -C "$LIB/../.." DESTDIR="$PWD/root" PREFIX=/opt/it "$@"; }
+EOF
+
+it 'install and uninstall honour DESTDIR and PREFIX, and leave nothing behind' <<'EOF'
+mk install >log 2>&1 || { cat log; exit 1; }
+cd root/opt/it
+"$PWD/bin/ccrun" --version | grep -q '^ccrun '
+[ -x bin/ccrun-store ]
+for f in share/man/man1/ccrun.1 share/man/man1/ccrun-store.1 share/man/man5/ccrun-report.5 \
+    share/bash-completion/completions/ccrun share/zsh/site-functions/_ccrun share/fish/vendor_completions.d/ccrun.fish; do
+    [ -s "$f" ] || fail "$f is missing"
+done
+has share/man/man1/ccrun.1 'max\-restarts'
+bash -n share/bash-completion/completions/ccrun
+cd ../../..
+same "$(find root/opt/it -type f | wc -l)" "$(find root -type f | wc -l)"
+mk uninstall
+same 0 "$(find root -type f | wc -l)"
+EOF
+
+git -C "$LIB" rev-parse HEAD >/dev/null 2>&1 &&
+    it 'dist makes the same bytes each time' <<'EOF'
+mk BUILD="$PWD/a" dist >one
+mk BUILD="$PWD/b" dist >two
+cmp one two
+tar tzf a/*.tar.gz | grep -q '^ccrun-[0-9.]*/Makefile$'
+EOF
+
+done_testing
