@@ -28,8 +28,9 @@ static void random_suffix(char suffix[9])
     suffix[8] = '\0';
 }
 
-/* A new directory <parent>/<name>XXXXXXXX. Its owner's only, as torchrun makes it: output may hold secrets. */
-static int make_unique(char **ret, const char *parent, const char *name)
+/* A new directory <parent>/<name>XXXXXXXX. Its owner's only, as torchrun makes it: output may hold secrets.
+ * `announce`: say so before it is there, but never of one that somebody else has. */
+static int make_unique(char **ret, const char *parent, const char *name, const struct logdir *announce)
 {
     char suffix[9];
 
@@ -41,6 +42,8 @@ static int make_unique(char **ret, const char *parent, const char *name)
             path = NULL;
             return -ENOMEM;
         }
+        if (announce && announce->on_private && access(path, F_OK) < 0)
+            announce->on_private(announce->ctx, path);
         if (mkdir(path, 0700) == 0) {
             *ret = CC_STEAL(path);
             return 0;
@@ -52,7 +55,7 @@ static int make_unique(char **ret, const char *parent, const char *name)
 }
 
 /* In the temporary directory, by the order of Python's tempfile. */
-static int make_temporary(char **ret, const char *name)
+static int make_temporary(char **ret, const char *name, const struct logdir *announce)
 {
     const char *dirs[] = { getenv("TMPDIR"), getenv("TEMP"), getenv("TMP"), "/tmp", "/var/tmp" };
     int         r = -ENOENT;
@@ -60,7 +63,7 @@ static int make_temporary(char **ret, const char *name)
     for (size_t i = 0; i < CC_COUNT(dirs); i++) {
         if (!dirs[i] || dirs[i][0] != '/') /* a worker may change its directory: nothing relative */
             continue;
-        r = make_unique(ret, dirs[i], name);
+        r = make_unique(ret, dirs[i], name, announce);
         if (r == 0)
             return 0;
     }
@@ -105,14 +108,14 @@ int logdir_open(struct logdir *d, const char *log_dir, const char *run_id, struc
         if (r < 0)
             return cc_fail(err, r, "cannot make the log directory '%s': %s", log_dir, strerror(-r));
         root = realpath(log_dir, NULL);
-        r = root ? make_unique(&d->run, root, name) : -errno;
+        r = root ? make_unique(&d->run, root, name, NULL) : -errno;
     } else {
         CC_AUTO_FREE char *root = NULL;
 
         log_dir = "the temporary directory";
-        r = make_temporary(&root, "torchelastic_");
+        r = make_temporary(&root, "torchelastic_", NULL);
         if (r == 0)
-            r = make_unique(&d->run, root, name);
+            r = make_unique(&d->run, root, name, NULL);
     }
     return r < 0 ? cc_fail(err, r, "cannot write into the log directory '%s': %s", log_dir, strerror(-r)) : 0;
 }
@@ -157,7 +160,7 @@ char *logdir_error_file(struct logdir *d, unsigned attempt, unsigned local_rank)
 
     if (d->attempt)
         n = asprintf(&path, "%s/%u/error.json", d->attempt, local_rank);
-    else if (d->private_dir || make_temporary(&d->private_dir, "ccrun-") == 0)
+    else if (d->private_dir || make_temporary(&d->private_dir, "ccrun-", d) == 0)
         n = asprintf(&path, "%s/error_%u_%u.json", d->private_dir, attempt, local_rank);
     else
         return NULL;

@@ -20,6 +20,10 @@ struct logdir {
     char    *attempt; /* of the newest attempt; NULL before the first */
     unsigned n_attempt;
     char    *private_dir; /* for error files; NULL: not made yet */
+    /* Gets the path of the private directory before it is made, so that whoever removes it after us misses it at
+     * no moment; or NULL. */
+    void (*on_private)(void *ctx, const char *path);
+    void *ctx;
 };
 
 /* log_dir NULL: a new directory in the temporary one, torchelastic_XXXXXXXX, mode 0700. */

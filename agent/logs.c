@@ -291,6 +291,13 @@ static void init_consoles(struct logs *l)
         l->console_of[1] = &l->console[0];
 }
 
+static void on_private_dir(void *ctx, const char *path)
+{
+    struct logs *l = ctx;
+
+    keeper_remove_later(l->env.keeper_fd, path);
+}
+
 int logs_new(struct logs **ret, uv_loop_t *loop, const struct logs_cfg *cfg, const struct logs_cbs *cbs,
              void *ctx, struct cc_err *err)
 {
@@ -326,6 +333,8 @@ int logs_new(struct logs **ret, uv_loop_t *loop, const struct logs_cfg *cfg, con
         l->workers[i].l = l;
         l->workers[i].rank = i;
     }
+    l->dir.on_private = on_private_dir;
+    l->dir.ctx = l;
     init_consoles(l);
     init_handles(l);
     *ret = l;
@@ -573,13 +582,8 @@ const char *logs_error_file(struct logs *l, unsigned local_rank)
 
     if (l->cfg.log_dir && !strcmp(l->cfg.log_dir, "/dev/null"))
         return "";
-    if (!w->error_file) {
-        bool is_new = !l->dir.private_dir;
-
+    if (!w->error_file)
         w->error_file = logdir_error_file(&l->dir, l->attempt, local_rank);
-        if (is_new && l->dir.private_dir)
-            keeper_remove_later(l->env.keeper_fd, l->dir.private_dir);
-    }
     return w->error_file ? w->error_file : "";
 }
 

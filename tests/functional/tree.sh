@@ -113,7 +113,9 @@ mkdir tmp
 TMPDIR=$PWD/tmp
 export TMPDIR
 for i in $(count "$(rounds 200)"); do
-    bg job "$CCRUN" --nproc-per-node 3 --no-python sh -c "$spawned; echo \$\$ \$PPID >>pids; spawned d\$RANK; exec sleep 50"
+    cgroup=auto
+    [ $((i / 2 % 2)) = 0 ] || cgroup=off
+    bg job "$CCRUN" --cgroup $cgroup --nproc-per-node 3 --no-python sh -c "$spawned; echo \$\$ \$PPID >>pids; spawned d\$RANK; exec sleep 50"
     sleep "0.$(od -An -N2 -tu2 /dev/urandom | awk '{ printf "%04d", $1 % 2000 }')"
     victim=$pid
     [ $((i % 2)) = 0 ] || victim=$(agent $pid || echo $pid)
