@@ -16,7 +16,8 @@ for f in share/man/man1/ccrun.1 share/man/man1/ccrun-store.1 share/man/man5/ccru
     share/bash-completion/completions/ccrun share/zsh/site-functions/_ccrun share/fish/vendor_completions.d/ccrun.fish; do
     [ -s "$f" ] || fail "$f is missing"
 done
-has share/man/man1/ccrun.1 'max\-restarts'
+has share/man/man1/ccrun.1 '.It Fl -shutdown-timeout'
+lacks share/man/man1/ccrun.1 @OPTIONS@
 bash -n share/bash-completion/completions/ccrun
 cd ../../..
 same "$(find root/opt/it -type f | wc -l)" "$(find root -type f | wc -l)"
