@@ -219,21 +219,24 @@ static void on_lost(void *ctx, int error)
 {
     struct logs *l = ctx;
 
-    if (error != -EPIPE)
-        notice(l, "cannot write to the console: %s; the job goes on without it", strerror(-error));
-    if (!l->is_lost_said)
+    if (l->is_lost_said)
+        return;
+    l->is_lost_said = true; /* first: what is said may go to the other console, which may be lost as well */
+    if (error == -EPIPE)
         l->cbs->on_console_lost(l->ctx);
-    l->is_lost_said = true;
+    else
+        notice(l, "cannot write to the console: %s; the job goes on without it", strerror(-error));
 }
 
 static void on_dropped(void *ctx, int error)
 {
     struct logs *l = ctx;
 
-    if (!l->is_dropped_said)
-        notice(l, "cannot write the output of the job: %s; what does not fit is lost, and the job goes on",
-               strerror(-error));
-    l->is_dropped_said = true;
+    if (l->is_dropped_said)
+        return;
+    l->is_dropped_said = true; /* first: the sentence itself may find no room */
+    notice(l, "cannot write the output of the job: %s; what does not fit is lost, and the job goes on",
+           strerror(-error));
 }
 
 static const struct console_cbs console_cbs = { .on_room = on_room,

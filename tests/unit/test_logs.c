@@ -29,7 +29,7 @@ struct node {
     unsigned        n_drained, n_lost, n_notices;
     char            notice[1024];
     uint8_t         redirects[MAX_WORKERS], tee[MAX_WORKERS];
-    bool            is_on_console[MAX_WORKERS], is_deaf;
+    bool            is_on_console[MAX_WORKERS], is_deaf, is_repeating;
 };
 
 static void on_drained(void *ctx, unsigned rank)
@@ -49,6 +49,8 @@ static void on_notice(void *ctx, const char *sentence)
 
     n->n_notices++;
     (void) snprintf(n->notice, sizeof n->notice, "%s", sentence);
+    if (n->is_repeating)
+        logs_say(n->l, "as the agent does\n");
 }
 
 static const struct logs_cbs cbs = { .on_drained = on_drained,
@@ -463,6 +465,40 @@ Test(logs, a_console_that_goes_away_is_said_once_and_the_files_go_on)
     finish(&n, 0);
     cr_assert_eq(n.n_lost, 1);
     cr_assert_eq(strlen(slurp(&n, "/attempt_0/0/stdout.log")), 500);
+    node_free(&n);
+}
+
+Test(logs, full_consoles_are_said_once_although_that_sentence_finds_no_room_either)
+{
+    struct node n;
+
+    node_init(&n, 1);
+    for (int i = 1; i <= 2; i++) {
+        (void) close(n.cfg.console_fd[i]);
+        n.cfg.console_fd[i] = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    }
+    n.is_repeating = true;
+    node_start(&n);
+    say(&n, 0, 1, "line\n");
+    say(&n, 0, 2, "line\n");
+    finish(&n, 0);
+    cr_assert_eq(n.n_notices, 1);
+    cr_assert_eq(n.n_lost, 0, "the job goes on");
+    node_free(&n);
+}
+
+Test(logs, a_console_that_cannot_be_written_is_no_console_that_nobody_reads)
+{
+    struct node n;
+
+    node_init(&n, 1);
+    (void) close(n.cfg.console_fd[1]);
+    n.cfg.console_fd[1] = open("/proc/self/mem", O_RDONLY | O_CLOEXEC); /* opens for writing, and then: EIO */
+    node_start(&n);
+    say(&n, 0, 1, "line\n");
+    finish(&n, 0);
+    cr_assert_eq(n.n_notices, 1);
+    cr_assert_eq(n.n_lost, 0);
     node_free(&n);
 }
 
