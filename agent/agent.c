@@ -362,11 +362,16 @@ static void op_finish(void *ctx, unsigned status)
 {
     struct agent *a = ctx;
     struct cc_err err = { 0 };
+    sigset_t      mask;
+    int           r;
 
-    signals_let_through(&a->signals); /* a console that nobody reads must not hold us against a signal */
-    (void) logs_flush(a->logs);
+    /* A console that nobody reads must not hold us against a signal, nor for long once there was one. */
+    signals_let_through(&a->signals, &mask);
+    r = logs_flush(a->logs, a->node.policy.is_stopped ? a->cfg->logs.drain_ms : UINT64_MAX, &mask);
+    (void) sigprocmask(SIG_SETMASK, &mask, NULL);
     close_all(a, status);
-    if (tell_job_ended(&a->tell, status, &err) < 0)
+    a->tell.is_mute = r == -EINTR || r == -ETIMEDOUT;
+    if (tell_job_ended(&a->tell, status, &err) < 0 && !a->tell.is_mute)
         say(a, -1, "ccrun: %s\n", err.msg);
 }
 

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/base/clock.h"
 #include "store/base/macros.h"
 
 enum { TTY_CHUNK = 256 }; /* a terminal is writable when so much fits (WAKEUP_CHARS of the kernel) */
@@ -223,15 +224,21 @@ void console_write(struct console *c)
     }
 }
 
-int console_flush(struct console *c)
+int console_flush(struct console *c, uint64_t timeout_ms, const sigset_t *mask)
 {
+    uint64_t      start = cc_monotonic_ms();
     struct pollfd p = { .events = POLLOUT };
 
     if (!c->is_ready)
         return 0;
     while (write_some(c) == -EAGAIN) {
+        uint64_t        spent = cc_monotonic_ms() - start, left = spent < timeout_ms ? timeout_ms - spent : 0;
+        struct timespec t = { (time_t) (left / 1000), (long) (left % 1000) * 1000000 };
+
         p.fd = c->fd;
-        if (poll(&p, 1, -1) < 0 && errno == EINTR)
+        if (left == 0)
+            return -ETIMEDOUT;
+        if (ppoll(&p, 1, timeout_ms == UINT64_MAX ? NULL : &t, mask) < 0 && errno == EINTR)
             return -EINTR;
     }
     return c->is_lost ? -EPIPE : 0;

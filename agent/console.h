@@ -12,6 +12,7 @@
 #ifndef AGENT_CONSOLE_H
 #define AGENT_CONSOLE_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,8 +62,8 @@ size_t console_take(struct console *c, size_t prefix_len);
 /* May a line of our own of `len` bytes be added, even while the queue is full for the workers? */
 bool console_admits(struct console *c, size_t len);
 void console_write(struct console *c); /* as much as goes without blocking */
-/* Blocks until all is written: 0; -EINTR when a signal came first, -EPIPE when nobody reads. */
-int  console_flush(struct console *c);
+/* Waits until all is written; see logs_flush(). */
+int  console_flush(struct console *c, uint64_t timeout_ms, const sigset_t *mask);
 void console_close(struct console *c); /* the loop must run before the memory is released */
 
 #endif

@@ -605,11 +605,11 @@ void logs_say(struct logs *l, const char *text)
 
 /* ---- the end */
 
-int logs_flush(struct logs *l)
+int logs_flush(struct logs *l, uint64_t timeout_ms, const sigset_t *mask)
 {
-    int r = console_flush(&l->console[0]), r2 = console_flush(&l->console[1]);
+    int r = console_flush(&l->console[0], timeout_ms, mask);
 
-    return r == -EINTR || r2 == -EINTR ? -EINTR : r < 0 ? r : r2;
+    return console_flush(l->console_of[1], r == -EINTR ? 0 : timeout_ms, mask);
 }
 
 static void on_handle_closed(uv_handle_t *h)

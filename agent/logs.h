@@ -12,6 +12,7 @@
 #ifndef AGENT_LOGS_H
 #define AGENT_LOGS_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -77,9 +78,10 @@ const char *logs_error_file(struct logs *l, unsigned local_rank);
 /* A sentence of our own on the console's stderr, as whole lines between those of the workers.  It may use
  * room that the workers' output does not get, and is dropped only when that is full too. */
 void logs_say(struct logs *l, const char *text);
-/* Writes out what is queued, blocking, for the very end: 0; -EPIPE: nobody reads; -EINTR: a signal came
- * first, some is still queued and the caller may call again. */
-int  logs_flush(struct logs *l);
+/* Writes out what is queued, for the very end, waiting for a slow reader so long for each console (UINT64_MAX: for ever)
+ * or until a signal that `mask` lets through (see ppoll(); NULL: as it is).  What became of stderr is returned: 0; -EPIPE:
+ * nobody reads; -ETIMEDOUT or -EINTR: some is still queued. */
+int  logs_flush(struct logs *l, uint64_t timeout_ms, const sigset_t *mask);
 void logs_close(struct logs *l); /* close every handle; the loop must run once more before logs_free() */
 /* Without logs_close() only where the loop never runs again: the files go, the handles do not matter any
  * more. */

@@ -80,19 +80,17 @@ static void interrupt(int signum)
     (void) signum;
 }
 
-void signals_let_through(struct signals *s)
+void signals_let_through(struct signals *s, sigset_t *ret_mask)
 {
     static const int  ends[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
     struct sigaction  sa = { .sa_handler = interrupt }; /* no SA_RESTART: that is the point */
-    sigset_t          set;
     size_t            i;
 
     (void) uv_poll_stop(&s->poll);
-    (void) sigemptyset(&set);
+    (void) sigprocmask(SIG_BLOCK, NULL, ret_mask);
     for (i = 0; i < CC_COUNT(ends); i++)
         if (sigismember(&s->set, ends[i]) == 1 && sigaction(ends[i], &sa, NULL) == 0)
-            (void) sigaddset(&set, ends[i]);
-    (void) sigprocmask(SIG_UNBLOCK, &set, NULL);
+            (void) sigdelset(ret_mask, ends[i]);
 }
 
 static void on_closed(uv_handle_t *h)

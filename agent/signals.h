@@ -26,8 +26,9 @@ struct signals {
 /* `extra`: more signals to read, 0-terminated, or NULL. */
 int  signals_start(struct signals *s, uv_loop_t *loop, const int *extra, signals_fn *on_signal, void *ctx,
                    struct cc_err *err);
-/* From here on a signal interrupts a blocking call instead of being read by the loop: for the last writes. */
-void signals_let_through(struct signals *s);
+/* From here on a signal that ends us is not read by the loop, but interrupts, for the last writes: a ppoll() that is given
+ * *ret_mask, or any call once that is the mask. */
+void signals_let_through(struct signals *s, sigset_t *ret_mask);
 void signals_close(struct signals *s);
 
 #endif

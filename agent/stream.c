@@ -339,8 +339,25 @@ uint64_t stream_tick(struct stream *s, uint64_t now)
     return s->deadline > now && s->deadline < next ? s->deadline : next;
 }
 
+/* The file gets what lies in the pipe now, also when there is no time left to wait for the console. */
+static void take_the_rest(struct stream *s)
+{
+    int left = 0;
+
+    (void) ioctl(s->fd, FIONREAD, &left);
+    while (left > 0) {
+        ssize_t n = sink_take(&s->sink, s->fd, (size_t) left, uv_now(s->env->loop));
+
+        if (n <= 0)
+            return;
+        left -= (int) n;
+    }
+}
+
 void stream_close(struct stream *s)
 {
+    if (s->is_open && s->has_sink)
+        take_the_rest(s);
     if (s->is_open && read_room(s) > 0)
         finish(s);
     else if (s->is_open)

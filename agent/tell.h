@@ -21,7 +21,7 @@ struct tell {
     const struct policy *policy;
     unsigned  *failed, n_failed; /* local ranks in the order in which we learned of their failures, this attempt */
     uint64_t   started_at;       /* ms, monotonic */
-    bool       is_events, is_formed;
+    bool       is_events, is_formed, is_mute; /* mute: nobody reads the console, to write there would block */
 };
 
 /* -ENOMEM only.  workers, logs and policy are set by the caller when they exist. */

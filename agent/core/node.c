@@ -32,7 +32,7 @@ void node_init(struct node *n, const struct node_cfg *cfg, const struct node_ops
     group_init(&n->group, &group_ops, n);
     n->group.term_grace = cfg->term_grace;
     n->group.kill_grace = cfg->kill_grace;
-    n->group.sweep_grace = cfg->sweep_grace;
+    n->group.sweep_grace = n->drain_grace = cfg->sweep_grace;
     policy_init(&n->policy, cfg->max_restarts);
     n->policy.press_grace = cfg->term_grace;
 }
@@ -40,6 +40,7 @@ void node_init(struct node *n, const struct node_cfg *cfg, const struct node_ops
 void node_start(struct node *n, uint64_t now)
 {
     n->has_ended = false;
+    n->give_up_at = UINT64_MAX;
     group_event(&n->group, now, GROUP_START);
     n->ops->start(n->ctx);
 }
@@ -134,6 +135,16 @@ static void end_attempt(struct node *n, uint64_t now)
     }
 }
 
+/* Every process is gone: there is nobody to be killed, and no time to be kept but for the output. */
+static void settle_empty(struct node *n, uint64_t now, bool is_drained)
+{
+    n->group.deadline = UINT64_MAX;
+    if (n->policy.is_stopped && n->give_up_at == UINT64_MAX)
+        n->give_up_at = now + n->drain_grace;
+    if (is_drained || now >= n->give_up_at)
+        group_event(&n->group, now, GROUP_EMPTY);
+}
+
 void node_settle(struct node *n, uint64_t now, bool is_empty, bool is_drained)
 {
     struct group *g = &n->group;
@@ -145,8 +156,8 @@ void node_settle(struct node *n, uint64_t now, bool is_empty, bool is_drained)
 
         if ((g->state == GROUP_RUNNING && !is_held) || g->state == GROUP_STOPPING)
             group_event(g, now, GROUP_GONE);
-        if ((g->state == GROUP_SWEEPING || g->state == GROUP_KILLING) && is_empty && is_drained)
-            group_event(g, now, GROUP_EMPTY);
+        if ((g->state == GROUP_SWEEPING || g->state == GROUP_KILLING) && is_empty)
+            settle_empty(n, now, is_drained);
     }
     if (g->state == GROUP_KILLING && !is_empty)
         n->ops->sweep(n->ctx, SIGKILL); /* what was forked while we killed */
@@ -162,9 +173,13 @@ void node_paused(struct node *n, uint64_t ms)
         n->group.deadline += ms;
     if (n->policy.hold_until != UINT64_MAX)
         n->policy.hold_until += ms;
+    if (n->give_up_at != UINT64_MAX)
+        n->give_up_at += ms;
 }
 
 uint64_t node_deadline(const struct node *n)
 {
-    return n->group.deadline < n->policy.hold_until ? n->group.deadline : n->policy.hold_until;
+    uint64_t at = n->group.deadline < n->policy.hold_until ? n->group.deadline : n->policy.hold_until;
+
+    return at < n->give_up_at ? at : n->give_up_at;
 }

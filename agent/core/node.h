@@ -40,6 +40,7 @@ struct node {
     struct group  group;
     struct policy policy;
     unsigned      n_alive;
+    uint64_t      drain_grace, give_up_at; /* when what nobody reads is dropped; UINT64_MAX: no process is gone, or wait */
     bool          has_ended, is_clean; /* the attempt is over and not dealt with yet */
     bool          is_finished;
 };
@@ -58,7 +59,8 @@ void node_signal(struct node *n, uint64_t now, int signum); /* one that stops th
 void node_pressed(struct node *n, uint64_t now);            /* ^C, which went to the worker with the terminal */
 /* True: what was held is a failure now. */
 bool node_tick(struct node *n, uint64_t now);
-/* is_empty: no process of the job is left; is_drained: every stream of a worker that has gone is read to its end. */
+/* is_empty: no process of the job is left; is_drained: every stream of a worker that has gone is read to its end.  An
+ * attempt waits for that as long as the console's reader takes, but for sweep_grace only once the job was stopped. */
 void node_settle(struct node *n, uint64_t now, bool is_empty, bool is_drained);
 void node_paused(struct node *n, uint64_t ms); /* job control stopped everything for so long */
 uint64_t node_deadline(const struct node *n);  /* UINT64_MAX: none */

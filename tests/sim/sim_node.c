@@ -13,7 +13,9 @@
  *   O6  a worker gets SIGKILL only after its grace time or the second ^C
  *   O7  after a stop was asked for, no worker is started
  *   O8  when somebody asked for a stop, and not before, the workers are told with that signal
- *   O9  when nothing lives any more the attempt is over, unless a death is held
+ *   O9  when nothing lives any more and all output is out the attempt is over, unless a death is held
+ *   O10 output that nobody reads is waited for, and given up only after a stop
+ *   O11 nothing is said to have outlived SIGKILL when nothing has
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -43,6 +45,7 @@ struct sim {
     bool        is_stop_sent, is_done, is_stuck_any, is_killed_by_user, has_failed, is_unstartable;
     int         first_stop;
     uint64_t    first_int_at, over_by, termed_at;
+    uint64_t    reads_from; /* until then nobody reads the console, and it is full */
     unsigned    first_code, status;
     bool        is_verbose;
 };
@@ -86,6 +89,11 @@ static bool is_anything_alive(const struct sim *s)
         if (s->procs[i].is_alive || s->procs[i].is_daemon_alive)
             return true;
     return false;
+}
+
+static bool is_drained(const struct sim *s)
+{
+    return s->now >= s->reads_from;
 }
 
 /* ---- the world's side of the ops */
@@ -209,7 +217,10 @@ static void op_sweep(void *ctx, int signum)
 
 static unsigned op_attempt_ended(void *ctx)
 {
-    (void) ctx;
+    const struct sim *s = ctx;
+
+    if (!is_drained(s) && !s->is_stop_sent && !s->node.policy.is_stuck && s->node.is_clean)
+        broken(s, "O10: output is given up");
     return 0;
 }
 
@@ -219,6 +230,8 @@ static void op_news(void *ctx, enum node_news news, int arg)
 
     (void) arg;
     trace(s, "news", (int) news);
+    if (news == NODE_STUCK && !is_anything_alive(s))
+        broken(s, "O11: nothing has outlived SIGKILL");
     s->is_stuck_any |= news == NODE_STUCK;
 }
 
@@ -253,12 +266,12 @@ static void send_stop(struct sim *s, int signum)
     if (!s->is_stop_sent) {
         s->is_stop_sent = true;
         s->first_stop = signum;
-        if (s->over_by == never)
+        if (s->over_by == never || !is_drained(s))
             s->over_by = s->now + BOUND;
     }
     if (signum == SIGINT && s->first_int_at != never && !s->is_killed_by_user) {
         s->is_killed_by_user = true;
-        s->over_by = s->now + KILL_GRACE + SLACK;
+        s->over_by = s->now + KILL_GRACE + (is_drained(s) ? 0 : SWEEP_GRACE) + SLACK;
     }
     if (signum == SIGINT)
         s->first_int_at = s->now;
@@ -285,7 +298,7 @@ static void stop_step(struct sim *s)
         }
     }
     if (!is_us_first) {
-        node_settle(&s->node, s->now, !is_anything_alive(s), true);
+        node_settle(&s->node, s->now, !is_anything_alive(s), is_drained(s));
         s->now += rnd(s, POLICY_TERM_HOLD_MS);
         send_stop(s, SIGTERM);
     }
@@ -293,10 +306,10 @@ static void stop_step(struct sim *s)
 
 static void settle(struct sim *s)
 {
-    node_settle(&s->node, s->now, !is_anything_alive(s), true);
-    if (!s->is_done && !is_anything_alive(s) && s->node.policy.hold_until == never)
+    node_settle(&s->node, s->now, !is_anything_alive(s), is_drained(s));
+    if (!s->is_done && !is_anything_alive(s) && is_drained(s) && s->node.policy.hold_until == never)
         broken(s, "O9: waits for nobody");
-    if (!s->is_done && s->now > s->over_by)
+    if (!s->is_done && s->now > s->over_by && (is_drained(s) || s->is_stop_sent))
         broken(s, "O3: not over in time");
 }
 
@@ -304,6 +317,9 @@ static uint64_t next_event(const struct sim *s, uint64_t user_at)
 {
     uint64_t at = node_deadline(&s->node) < user_at ? node_deadline(&s->node) : user_at;
     unsigned i;
+
+    if (s->reads_from > s->now && s->reads_from < at)
+        at = s->reads_from;
 
     for (i = 0; i < s->n; i++) {
         const struct proc *p = &s->procs[i];
@@ -384,6 +400,8 @@ static void run(uint64_t seed, bool is_verbose)
     s.first_int_at = s.over_by = s.termed_at = never;
     s.now = 1000;
     user_at = chance(&s, 50) ? s.now + rnd(&s, 15000) : never;
+    if (chance(&s, 20))
+        s.reads_from = chance(&s, 50) ? s.now + rnd(&s, 30000) : never;
     node_init(&s.node, &cfg, &ops, &s);
     node_start(&s.node, s.now);
     settle(&s);

@@ -31,7 +31,7 @@ static void on_drained(void *ctx, unsigned rank)
     (void) rank;
     if (++d->n_drained == d->nproc) {
         uv_close((uv_handle_t *) &d->chld, NULL);
-        (void) logs_flush(d->l);
+        (void) logs_flush(d->l, UINT64_MAX, NULL);
         logs_close(d->l);
     }
 }

@@ -130,11 +130,11 @@ Test(console, flush_waits_for_the_reader)
     cr_assert_eq(pipe2(fds, O_CLOEXEC), 0);
     setup(&r, fds[1]);
     unit(&r, DEMUX_REST, "hello");
-    cr_assert_eq(console_flush(&r.c), 0);
+    cr_assert_eq(console_flush(&r.c, UINT64_MAX, NULL), 0);
     cr_assert_eq(read(fds[0], got, sizeof got), 6);
     (void) close(fds[0]);
     unit(&r, DEMUX_REST, "hello");
-    cr_assert_eq(console_flush(&r.c), -EPIPE);
+    cr_assert_eq(console_flush(&r.c, UINT64_MAX, NULL), -EPIPE);
     cr_assert_eq(r.lost, -EPIPE);
     teardown(&r);
 }

@@ -728,7 +728,7 @@ Test(logs, of_two_progress_bars_each_second_has_one_line_and_they_are_not_glued)
     say(&n, 0, 2, "\r100%|####\n");
     finish(&n, 0);
     finish(&n, 1);
-    cr_assert_eq(logs_flush(n.l), 0);
+    cr_assert_eq(logs_flush(n.l, UINT64_MAX, NULL), 0);
     collect(&n);
     cr_assert_str_eq(n.out[2] + 26, "[0] 100%|####\n[1] 69%|####\n");
     node_free(&n);

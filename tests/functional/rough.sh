@@ -1,0 +1,34 @@
+#!/bin/sh
+# A hostile user, a bad machine, a careless script: ccrun ends when it should, with the right status, and leaves nothing.
+. "$(dirname "$0")/lib.sh"
+
+words <<'EOF'
+job() { bg job "$CCRUN" "$@"; }
+# unread NAME: a pipe that nobody reads and that is full after 64 KB; descriptor 3 holds it open.
+unread() { mkfifo "$1"; exec 3<>"$1"; }
+EOF
+
+# ---- consoles
+
+it 'full stdout and stderr: the worker decides the status' <<'EOF'
+status=0
+"$CCRUN" --nproc-per-node 2 --no-python sh -c 'echo out; echo err >&2; exit 3' >/dev/full 2>/dev/full || status=$?
+same 3 $status
+EOF
+
+it 'a signal ends a job whose output nobody reads' <<'EOF'
+unread pipe
+for n in 100000 1000000; do # the workers have gone and ccrun writes; they stand still because it does
+    rm -f up? done?
+    "$CCRUN" --nproc-per-node 2 --drain-timeout 1 --no-python sh -c "echo >up\$RANK; seq $n; echo >done\$RANK" \
+        >pipe 2>&1 </dev/null &
+    pid=$!
+    wait_for '[ -e up0 ] && [ -e up1 ]'
+    [ $n = 1000000 ] || wait_for '[ -e done0 ] && [ -e done1 ]'
+    kill -TERM $pid
+    wait_for "! alive $pid" 6
+    wait $pid || true
+done
+EOF
+
+done_testing
