@@ -308,6 +308,18 @@ static int make_env(struct agent *a, struct cc_err *err)
     return workerenv_new(&a->env, a->cfg->env, &job, err);
 }
 
+/* What the machine refuses is usually a limit that somebody has set. */
+static void name_limit(const struct agent *a, int r, struct cc_err *err)
+{
+    struct cc_err was = *err;
+
+    if (r == -EMFILE)
+        (void) cc_fail(err, r, "%s; %u workers take up to %u, and the limit is %llu (ulimit -Hn)", was.msg, a->cfg->nproc,
+                       FILES_OWN + a->cfg->nproc * FILES_PER_WORKER, (unsigned long long) a->nofile.rlim_max);
+    else if (r == -EAGAIN)
+        (void) cc_fail(err, r, "%s; the number of processes is limited (ulimit -u, or pids.max of the cgroup)", was.msg);
+}
+
 static void op_start(void *ctx)
 {
     struct agent *a = ctx;
@@ -334,6 +346,7 @@ static void op_start(void *ctx)
         tell_workers_run(&a->tell);
         return;
     }
+    name_limit(a, r, &err);
     say(a, -1, "ccrun: %s\n", err.msg);
     tell_own_failure(err.msg);
     node_cannot_start(&a->node, cc_monotonic_ms(), exec_code(r));
@@ -681,8 +694,10 @@ int agent_run(const struct agent_cfg *cfg, int keeper_fd)
     struct cc_err err = { 0 };
     int           r = uv_loop_init(&a.loop);
 
-    if (r < 0)
+    if (r < 0) {
+        say(&a, -1, "ccrun: error: cannot make an event loop: %s\n", uv_strerror(r));
         return AGENT_EXIT_INTERNAL;
+    }
     node_init(&a.node, &limits, &node_ops, &a);
     r = set_up(&a, &err);
     if (r < 0) {

@@ -174,7 +174,8 @@ int tell_job_ended(struct tell *t, unsigned status, struct cc_err *err)
     if (t->is_events)
         end_events(t);
     count_ends(t, &n_ok, &n_stopped);
-    if (t->policy->has_failure && t->n_failed > 0 && !t->policy->is_stopped && !t->is_mute)
+    /* When an attempt could not be started that was said, and who was ended for it is not the cause. */
+    if (t->policy->has_failure && t->n_failed > 0 && !t->policy->is_stopped && !t->policy->is_final && !t->is_mute)
         (void) report_print(t->report, stderr, n_ok, n_stopped);
     return report_write_json(t->report, (int) status, outcome, err);
 }

@@ -31,4 +31,20 @@ for n in 100000 1000000; do # the workers have gone and ccrun writes; they stand
 done
 EOF
 
+# ---- a machine that has not enough
+
+it 'too few open files: the limit is named, and no worker that was ended for it' <<'EOF'
+expect_status 70 sh -c 'ulimit -n 32; exec "$CCRUN" --nproc-per-node 100 --no-python sh -c "exec sleep 50"'
+has err '100 workers take up to 864, and the limit is 32 (ulimit -Hn)'
+same 1 "$(wc -l <err)"
+EOF
+
+it 'too few processes: said, and nothing is left' <<'EOF'
+[ "$(id -u)" = 0 ] || { echo 'only root can become a user without processes'; exit 0; }
+expect_status 70 prlimit --nproc=12 setpriv --reuid 64017 --regid 64017 --clear-groups \
+    "$CCRUN" --nproc-per-node 100 --no-python sleep 50
+has err '(ulimit -u, or pids.max of the cgroup)'
+same 1 "$(wc -l <err)"
+EOF
+
 done_testing
