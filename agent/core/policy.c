@@ -120,11 +120,16 @@ void policy_restarted(struct policy *p)
 }
 
 /* A failure that a restart would have followed does not decide when somebody stopped the job; one that was the end does. */
-unsigned policy_exit_status(const struct policy *p)
+bool policy_has_failed(const struct policy *p)
 {
     bool is_last = p->is_final || p->n_restarts >= p->max_restarts;
 
-    if (p->has_failure && (is_last || !p->is_stopped))
+    return p->has_failure && (is_last || !p->is_stopped);
+}
+
+unsigned policy_exit_status(const struct policy *p)
+{
+    if (policy_has_failed(p))
         return p->failure_code;
     if (p->is_stopped)
         return 128u + (unsigned) p->stop_signal;

@@ -61,6 +61,7 @@ void policy_cannot_start(struct policy *p, unsigned code); /* exec failed: 126, 
 /* The attempt has ended; `is_clean` as in group.h. */
 enum policy_next policy_ended(struct policy *p, bool is_clean);
 void     policy_restarted(struct policy *p);
+bool     policy_has_failed(const struct policy *p);  /* after POLICY_FINISH: a failure was the end, not a stop */
 unsigned policy_exit_status(const struct policy *p); /* of ccrun, after POLICY_FINISH */
 unsigned policy_status_code(int status);             /* a worker's code, or 128 + signal */
 

@@ -10,6 +10,7 @@ fail() {
 # A shell makes its background jobs ignore INT and QUIT; a user's command does not, so that is undone.
 bg() {
     bg_name=$1; shift
+    rm -f "$bg_name.out" "$bg_name.err" # else what an earlier one wrote there is seen until the new one has begun
     env --default-signal=INT,QUIT "$@" >"$bg_name.out" 2>"$bg_name.err" </dev/null &
     pid=$!
 }

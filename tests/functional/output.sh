@@ -245,6 +245,34 @@ for r in 0 1; do
 done
 EOF
 
+it 'a reader that comes late gets everything, and no worker is called stuck for it' <<'EOF'
+mkfifo pipe
+"$CCRUN" --drain-timeout 0.3 --unkillable-timeout 0.3 --no-python sh -c 'head -c 1500000 /dev/zero | tr "\0" x; : >done; exit 3' \
+    >pipe 2>err &
+pid=$!
+exec 5<pipe
+wait_for '[ -e done ]'
+later=$(($(now_ms) + 1500)) # longer than both timeouts together
+wait_for '[ "$(now_ms)" -ge $later ]'
+alive $pid
+same 1500001 "$(wc -c <&5)"
+ends $pid 3
+lacks err outlived
+has err 'exited with code 3'
+EOF
+
+it 'log files are complete when ccrun is killed while nobody reads the console (C39)' <<'EOF'
+mkfifo pipe
+bg job sh -c 'exec "$CCRUN" --log-dir logs --tee 1 --no-python sh -c "head -c 1500000 /dev/zero | tr \"\\0\" x; : >done; exec sleep 50" >pipe'
+exec 5<pipe
+wait_for '[ -e done ]'
+agent=$(pgrep -P $pid)
+kill -9 $pid
+wait_for '! alive $pid $agent'
+same 1500000 "$(cat logs/*/attempt_0/0/stdout.log | wc -c)"
+wait $pid || true
+EOF
+
 it 'the lines of 64 workers are all there' <<'EOF'
 "$CCRUN" --nproc-per-node 64 --label --no-python "$SUPPORT/chatter" pieces 20 >out
 same 1280 "$(grep -cE '^\[[0-9]+\] writer [ 0-9]{2} line +[0-9]+ +end$' out)"

@@ -175,6 +175,20 @@ same stopped "$(json outcome r.json)"
 EOF
 
 # A memory cgroup of our own: only where one may be made.
+it 'a failure that ended the job is told, also when somebody stops what is left of it' <<'EOF'
+bg job "$CCRUN" --nproc-per-node 2 --report r.json --no-python sh -c '
+    [ $LOCAL_RANK = 1 ] || { until [ -e up ]; do sleep 0.02; done; exit 7; }
+    trap "" INT; trap "echo told" TERM; : >up; while :; do sleep 0.1; done'
+wait_for 'grep -q told job.out'
+kill -INT $pid
+again=$(($(now_ms) + 100)) # the same key, pressed twice
+wait_for '[ "$(now_ms)" -ge $again ]'
+kill -INT $pid
+ends $pid 7
+has job.err 'FAILED: rank 0' 'second SIGINT'
+same failed "$(json outcome r.json)"
+EOF
+
 it 'out of memory is proved by the cgroup' <<'EOF'
 v1=/sys/fs/cgroup/memory/ccrun-test-$$ v2=/sys/fs/cgroup/ccrun-test-$$
 if [ -e /sys/fs/cgroup/memory/memory.limit_in_bytes ]; then
