@@ -371,21 +371,21 @@ static void close_all(struct agent *a, unsigned status)
         store_server_close(a->store, NULL, NULL);
 }
 
+/* A console that nobody reads must not hold us against a signal, nor for long once there was one. */
 static void op_finish(void *ctx, unsigned status)
 {
     struct agent *a = ctx;
     struct cc_err err = { 0 };
     sigset_t      mask;
-    int           r;
+    uint64_t      limit = a->node.policy.is_stopped ? a->cfg->logs.drain_ms : UINT64_MAX;
 
-    /* A console that nobody reads must not hold us against a signal, nor for long once there was one. */
     signals_let_through(&a->signals, &mask);
-    r = logs_flush(a->logs, a->node.policy.is_stopped ? a->cfg->logs.drain_ms : UINT64_MAX, &mask);
-    (void) sigprocmask(SIG_SETMASK, &mask, NULL);
-    close_all(a, status);
-    a->tell.is_mute = r == -EINTR || r == -ETIMEDOUT;
-    if (tell_job_ended(&a->tell, status, &err) < 0 && !a->tell.is_mute)
+    if (logs_flush(a->logs, limit, &mask) < 0)
+        limit = 0; /* what is said from here on is written where that goes at once */
+    if (tell_job_ended(&a->tell, status, &err) < 0)
         say(a, -1, "ccrun: %s\n", err.msg);
+    (void) logs_flush(a->logs, limit, &mask);
+    close_all(a, status);
 }
 
 static const struct node_ops node_ops = {

@@ -608,8 +608,9 @@ void logs_say(struct logs *l, const char *text)
 int logs_flush(struct logs *l, uint64_t timeout_ms, const sigset_t *mask)
 {
     int r = console_flush(&l->console[0], timeout_ms, mask);
+    int r2 = console_flush(&l->console[1], r == -EINTR ? 0 : timeout_ms, mask);
 
-    return console_flush(l->console_of[1], r == -EINTR ? 0 : timeout_ms, mask);
+    return r == -EINTR || r == -ETIMEDOUT ? r : r2 == -EINTR || r2 == -ETIMEDOUT ? r2 : 0;
 }
 
 static void on_handle_closed(uv_handle_t *h)

@@ -79,8 +79,7 @@ const char *logs_error_file(struct logs *l, unsigned local_rank);
  * room that the workers' output does not get, and is dropped only when that is full too. */
 void logs_say(struct logs *l, const char *text);
 /* Writes out what is queued, for the very end, waiting for a slow reader so long for each console (UINT64_MAX: for ever)
- * or until a signal that `mask` lets through (see ppoll(); NULL: as it is).  What became of stderr is returned: 0; -EPIPE:
- * nobody reads; -ETIMEDOUT or -EINTR: some is still queued. */
+ * or until a signal that `mask` lets through (see ppoll(); NULL: as it is).  0; -ETIMEDOUT or -EINTR: some is still queued. */
 int  logs_flush(struct logs *l, uint64_t timeout_ms, const sigset_t *mask);
 void logs_close(struct logs *l); /* close every handle; the loop must run once more before logs_free() */
 /* Without logs_close() only where the loop never runs again: the files go, the handles do not matter any

@@ -1,10 +1,12 @@
 #include "agent/tell.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "agent/events.h"
+#include "store/base/cleanup.h"
 #include "store/base/clock.h"
 
 static void write_event(void *ctx, const char *line, size_t len)
@@ -166,17 +168,32 @@ static void end_events(struct tell *t)
     (void) events_agent(&e, EVENTS_SUCCEEDED, -1, NULL);
 }
 
+/* On its way to stderr it stands in line with what the workers printed last. */
+static void print_report(struct tell *t, unsigned n_ok, unsigned n_stopped)
+{
+    CC_AUTO_FREE char *text = NULL;
+    size_t             len;
+    FILE              *memory = open_memstream(&text, &len);
+
+    if (!memory)
+        return;
+    (void) report_print(t->report, memory, n_ok, n_stopped);
+    if (fclose(memory) == 0)
+        logs_say(t->logs, text);
+}
+
 int tell_job_ended(struct tell *t, unsigned status, struct cc_err *err)
 {
-    const char *outcome = t->policy->is_stopped ? "stopped" : status ? "failed" : "succeeded";
+    bool        is_failed = policy_has_failed(t->policy);
+    const char *outcome = is_failed ? "failed" : t->policy->is_stopped ? "stopped" : status ? "failed" : "succeeded";
     unsigned    n_ok, n_stopped;
 
     if (t->is_events)
         end_events(t);
     count_ends(t, &n_ok, &n_stopped);
     /* When an attempt could not be started that was said, and who was ended for it is not the cause. */
-    if (t->policy->has_failure && t->n_failed > 0 && !t->policy->is_stopped && !t->policy->is_final && !t->is_mute)
-        (void) report_print(t->report, stderr, n_ok, n_stopped);
+    if (is_failed && t->n_failed > 0 && !t->policy->is_final)
+        print_report(t, n_ok, n_stopped);
     return report_write_json(t->report, (int) status, outcome, err);
 }
 

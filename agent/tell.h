@@ -21,7 +21,7 @@ struct tell {
     const struct policy *policy;
     unsigned  *failed, n_failed; /* local ranks in the order in which we learned of their failures, this attempt */
     uint64_t   started_at;       /* ms, monotonic */
-    bool       is_events, is_formed, is_mute; /* mute: nobody reads the console, to write there would block */
+    bool       is_events, is_formed;
 };
 
 /* -ENOMEM only.  workers, logs and policy are set by the caller when they exist. */
@@ -32,7 +32,8 @@ void tell_round(struct tell *t);                        /* a round has formed; i
 void tell_workers_run(struct tell *t);                  /* all of them have been started */
 void tell_failed(struct tell *t, unsigned local_rank);  /* this worker ended with something else than 0 */
 void tell_attempt_ended(struct tell *t);                /* every stream is read: look at the failures */
-int  tell_job_ended(struct tell *t, unsigned status, struct cc_err *err); /* the JSON file is what can fail */
+/* Before logs_close(): what is said is in the console's queue then. The JSON file is what can fail. */
+int  tell_job_ended(struct tell *t, unsigned status, struct cc_err *err);
 void tell_own_failure(const char *sentence); /* ccrun itself could not go on */
 
 #endif

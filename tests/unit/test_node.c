@@ -143,6 +143,7 @@ Test(node, does_not_wait_for_such_a_console_once_it_shall_stop)
     exit_all(&l, 2010, SIGTERM);
     node_settle(&l.node, 2010, true, false);
     cr_assert_eq(node_deadline(&l.node), 4010);
+    cr_assert(!l.is_finished);
     (void) node_tick(&l.node, 4010);
     node_settle(&l.node, 4010, true, false);
     cr_assert(l.is_finished && l.status == 128 + SIGTERM && l.n_stuck == 0);
