@@ -355,7 +355,7 @@ static struct lane *find_lane(struct store_uv *c)
 int store_uv_wait(struct store_uv *c, const struct wire_req *r, const struct cc_bytes *items,
                   uint64_t n_items, uint64_t timeout_ms, store_uv_fn *fn, void *ctx)
 {
-    uint64_t     now = uv_now(c->loop);
+    uint64_t     now;
     struct wait *w;
     struct lane *l;
     int          code;
@@ -369,6 +369,8 @@ int store_uv_wait(struct store_uv *c, const struct wire_req *r, const struct cc_
     if (!w)
         return -ENOMEM;
     *w = (struct wait){ .c = c, .fn = fn, .ctx = ctx };
+    uv_update_time(c->loop); /* before the loop runs, and in a long callback, its clock stands still */
+    now = uv_now(c->loop);
     w->deadline = timeout_ms < UINT64_MAX - now ? now + timeout_ms : UINT64_MAX - 1;
     code = wire_put_request(&w->request, cc_bytes_of(c->prefix), r, items, n_items);
     l = code == 0 ? find_lane(c) : NULL;

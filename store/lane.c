@@ -229,6 +229,7 @@ struct lane *lane_new(uv_loop_t *loop, const struct sockaddr *address, uint64_t 
     l->ops = ops;
     l->owner = owner;
     l->pause = FIRST_PAUSE_MS;
+    uv_update_time(loop); /* before the loop runs, and in a long callback, its clock stands still */
     l->give_up_at = uv_now(loop) + timeout_ms;
     (void) uv_timer_init(loop, &l->timer);
     l->n_open = 1;
