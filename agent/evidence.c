@@ -233,7 +233,7 @@ static const struct {
 
 static void explain_other_signal(int signum, const struct evidence_ask *ask, struct evidence *ret)
 {
-    if (ask->is_ours) {
+    if (ask->is_ours && signum == SIGTERM) {
         ret->kind = EVIDENCE_CCRUN;
         (void) snprintf(ret->text, sizeof ret->text, "sent by ccrun");
         return;

@@ -87,19 +87,27 @@ struct other {
     char     how[200];
 };
 
+/* What we had to do with that end: a worker that was told to end may still crash, or exit with a code of its own. */
+static const char *our_part(const struct failure *x)
+{
+    int signum = WIFSIGNALED(x->f.status) ? WTERMSIG(x->f.status) : 0;
+
+    if (x->f.is_after_grace && signum == SIGKILL)
+        return " by ccrun after the grace time";
+    if (!x->f.is_killed_by_us)
+        return "";
+    return signum == SIGTERM || signum == SIGKILL ? " by ccrun" : " after SIGTERM by ccrun";
+}
+
 static void describe_other(const struct failure *x, struct other *ret)
 {
-    char name[24], end[64], why[100];
+    char name[24], end[80], why[100];
 
     if (WIFSIGNALED(x->f.status))
         (void) snprintf(end, sizeof end, "%s%s%s", evidence_signal_name(WTERMSIG(x->f.status), name),
-                        WCOREDUMP(x->f.status) ? " (core dumped)" : "",
-                        x->f.is_after_grace    ? " by ccrun after the grace time"
-                        : x->f.is_killed_by_us ? " by ccrun"
-                                               : "");
+                        WCOREDUMP(x->f.status) ? " (core dumped)" : "", our_part(x));
     else
-        (void) snprintf(end, sizeof end, "exit code %d%s", WEXITSTATUS(x->f.status),
-                        x->f.is_killed_by_us ? " after SIGTERM by ccrun" : "");
+        (void) snprintf(end, sizeof end, "exit code %d%s", WEXITSTATUS(x->f.status), our_part(x));
     why[0] = '\0';
     if (x->message)
         failure_why(x, why, sizeof why);

@@ -159,6 +159,19 @@ Test(report, a_signal_is_named_and_never_blamed_on_those_that_we_stopped)
     report_free(r);
 }
 
+Test(report, a_crash_after_our_sigterm_is_a_crash)
+{
+    struct report        *r = report_new(&cfg);
+    struct report_failure f = stopped(6);
+
+    note(r, failure(5, SIGSEGV));
+    f.status = SIGSEGV;
+    note(r, f);
+    print(r, 0, 1);
+    has("  rank 6: SIGSEGV after SIGTERM by ccrun\n");
+    report_free(r);
+}
+
 Test(report, the_exception_is_told_with_its_place)
 {
     struct report        *r = report_new(&cfg);
