@@ -136,6 +136,19 @@ static void say_stopping(const struct agent *a, int signum)
             plural(n), a->cfg->shutdown_timeout / 1000);
 }
 
+static void say_stuck(const struct agent *a)
+{
+    struct tree_list l;
+
+    tree_list(&l, TREE_FROM_MACHINE);
+    if (l.n > 0)
+        say(a, -1, "ccrun: %zu process%s of the job outlived SIGKILL (D state), pid %d %s; left behind\n", l.n, l.n == 1 ? "" : "es",
+            (int) l.procs[0].pid, l.n == 1 ? "that is" : "among them");
+    else
+        say(a, -1, "ccrun: something of the job is still there, but /proc does not show it; left behind\n");
+    tree_list_free(&l);
+}
+
 static void op_news(void *ctx, enum node_news news, int arg)
 {
     struct agent *a = ctx;
@@ -161,8 +174,7 @@ static void op_news(void *ctx, enum node_news news, int arg)
             a->node.policy.n_restarts + 1, a->cfg->max_restarts);
         break;
     case NODE_STUCK:
-        say(a, -1, "ccrun: %u of %u workers outlived SIGKILL (D state); they are left behind\n", a->node.n_alive,
-            a->cfg->nproc);
+        say_stuck(a);
         break;
     }
 }

@@ -169,10 +169,24 @@ static void add_scanned(struct tree_list *l, const struct tree_list *machine, pi
 
 /* ---- the walk */
 
+/* Without /proc, or with that of another PID namespace, where our numbers are other processes, nobody can be found. */
+static bool is_proc_ours(void)
+{
+    char    text[16];
+    ssize_t n = readlink("/proc/self", text, sizeof text - 1);
+
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    return strtol(text, NULL, 10) == getpid();
+}
+
 /* Our own children. `machine` is filled, and stays empty otherwise, when they have to be found among all processes. */
 static void list_own(struct tree_list *ret, struct tree_list *machine, enum tree_source source)
 {
     *ret = *machine = (struct tree_list) { 0 };
+    if (!is_proc_ours())
+        return;
     if (source == TREE_FROM_LISTS && add_children(ret, getpid()) == 0)
         return;
     list_machine(machine);
@@ -226,6 +240,12 @@ static int signal_one(const struct tree_proc *p, int signum)
     return syscall(SYS_pidfd_send_signal, fd, signum, NULL, 0) < 0 ? -errno : 0;
 }
 
+/* PID 1 can do without: whatever is in its namespace came in below it or goes with it. */
+static int signal_unseen(int signum)
+{
+    return getpid() == 1 && !is_proc_ours() && kill(-1, signum) == 0;
+}
+
 int tree_signal(int signum)
 {
     struct tree_list l;
@@ -238,7 +258,7 @@ int tree_signal(int signum)
             n++;
     }
     tree_list_free(&l);
-    return n;
+    return n > 0 ? n : signal_unseen(signum);
 }
 
 bool tree_is_empty(void)
@@ -288,6 +308,8 @@ static size_t kill_round(struct tree_list *l, const struct tree_spare *spare, en
     for (i = n_own; i < l->n; i++)
         (void) signal_one(&l->procs[i], SIGKILL);
     tree_list_free(&machine);
+    if (n_own == 0)
+        (void) signal_unseen(SIGKILL);
     return n_own;
 }
 
@@ -358,6 +380,11 @@ int tree_kill_all_but(const struct tree_spare *spare, uint64_t timeout_ms, pid_t
             if (ret_stuck)
                 *ret_stuck = stuck;
             return n_all > 0 ? (int) n_all : 1;
+        }
+        if (n_own == 0) { /* there is something, but not in /proc, or not yet: no hurry */
+            while (waitpid(-1, NULL, WNOHANG) > 0)
+                ;
+            (void) poll(NULL, 0, 1);
         }
         source = n_own == 0 ? TREE_FROM_MACHINE : TREE_FROM_LISTS;
     }

@@ -54,6 +54,16 @@ ends $pid 143
 same 16 "$(grep -c '^got' job.out)"
 EOF
 
+it 'ALRM, PROF, XCPU, SYS and the like are nobody else'"'"'s, and end nothing' <<'EOF'
+job --no-python "$SUPPORT/heed" TERM=0
+up 1
+for s in ALRM VTALRM PROF XCPU IO SYS USR1; do kill -$s $pid; done
+got USR1 1
+same 1 "$(grep -c '^got' job.out)"
+kill $pid
+ends $pid 143
+EOF
+
 it 'a signal reaches what a shell wrapper started' <<'EOF'
 job --no-python sh -c 'trap : USR1 TERM; "$SUPPORT/heed" TERM=0; exit 5'
 up 1

@@ -220,7 +220,27 @@ echo FROZEN >"$group/freezer.state"
 wait_for 'grep -qx FROZEN "$group/freezer.state"'
 kill $pid
 ends $pid 143
-has job.err '1 of 1 workers outlived SIGKILL'
+has job.err "1 process of the job outlived SIGKILL (D state), pid $w that is; left behind"
 same 1 "$(grep -c ^up job.out)"
+EOF
+
+# brood's daemons ignore TERM and hold the pipes.
+it 'PID 1 needs no /proc to end all' <<'EOF'
+unshare --mount --pid --fork true 2>/dev/null || { echo 'no namespace may be made here'; exit 0; }
+for proc in 'true' 'mount -t tmpfs none /proc'; do # that of the namespace above, and none
+    expect_status 3 unshare --mount --pid --fork --kill-child sh -c "$proc"' && exec "$CCRUN" --drain-timeout 1 --max-restarts 1 \
+        --no-python sh -c "echo up; exec \"\$SUPPORT/brood\" fail 3"'
+    same 2 "$(grep -c up out)"
+    lacks err 'left behind'
+done
+EOF
+
+it 'without /proc it ends in time, and says that it may have left something' <<'EOF'
+unshare --mount true 2>/dev/null || { echo 'no namespace may be made here'; exit 0; }
+bg job unshare --mount sh -c 'mount -t tmpfs none /proc && exec "$CCRUN" --cgroup off --drain-timeout 1 --unkillable-timeout 1 \
+    --no-python sh -c "setsid sh -c \"trap : TERM; echo \\\$\\\$ >d; while [ ! -e go ]; do sleep 0.1; done\" & until [ -s d ]; do sleep 0.02; done; exit 3"'
+ends $pid 3
+has job.err 'something of the job is still there, but /proc does not show it; left behind'
+touch go
 EOF
 done_testing
