@@ -634,17 +634,29 @@ static int start_logs(struct agent *a, struct cc_err *err)
     return logs_new(&a->logs, &a->loop, &cfg, &logs_cbs, a, err);
 }
 
-static int set_up(struct agent *a, struct cc_err *err)
+/* The default port of a rendezvous belongs to whoever was first; another job on this machine does as well with another. */
+static int start_store(struct agent *a, struct cc_err *err)
 {
-    const struct agent_cfg *c = a->cfg;
-    const struct store_server_cfg store = {
-        .host = c->bind_host,
-        .port = c->port,
-        .max_memory = c->store_max_memory,
+    struct store_server_cfg cfg = {
+        .host = a->cfg->bind_host,
+        .port = a->cfg->port,
+        .max_memory = a->cfg->store_max_memory,
         .log = on_store_log,
         .ctx = a,
     };
-    int r = tree_adopt(err);
+    int r = store_server_start(&a->store, &a->loop, &cfg, err);
+
+    if (r != -EADDRINUSE || a->cfg->is_port_named)
+        return r;
+    say(a, 1, "ccrun: %s\n", err->msg);
+    cfg.port = 0;
+    return store_server_start(&a->store, &a->loop, &cfg, err);
+}
+
+static int set_up(struct agent *a, struct cc_err *err)
+{
+    const struct agent_cfg *c = a->cfg;
+    int                     r = tree_adopt(err);
 
     (void) uv_timer_init(&a->loop, &a->timer); /* cannot fail */
     raise_nofile(a);
@@ -658,8 +670,10 @@ static int set_up(struct agent *a, struct cc_err *err)
         r = sentry_open(&a->sentry, &a->loop, on_press, a, err);
         a->has_sentry = r == 0;
     }
-    if (r == 0)
-        r = store_server_start(&a->store, &a->loop, &store, err);
+    if (r == 0) {
+        r = start_store(a, err);
+        a->status = r == -EADDRINUSE || r == -EADDRNOTAVAIL || r == -EACCES ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
+    }
     if (r == 0) {
         r = start_logs(a, err);
         a->status = r < 0 && r != -ENOMEM ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
@@ -713,7 +727,7 @@ int agent_run(const struct agent_cfg *cfg, int keeper_fd)
     node_init(&a.node, &limits, &node_ops, &a);
     r = set_up(&a, &err);
     if (r < 0) {
-        close_all(&a, r == -EADDRINUSE || r == -EADDRNOTAVAIL ? AGENT_EXIT_USAGE : a.status);
+        close_all(&a, a.status);
         say(&a, -1, "ccrun: error: %s\n", err.msg);
         tell_own_failure(err.msg);
     } else {

@@ -51,6 +51,7 @@ struct agent_cfg {
     const char *bind_host;   /* numeric address that the store listens on */
     const char *master_addr; /* MASTER_ADDR as the workers see it */
     uint16_t    port;        /* 0: any free one */
+    bool        is_port_named; /* by the user; else a free one does when `port` is taken */
     uint64_t    store_max_memory; /* bytes */
 
     unsigned    max_restarts;

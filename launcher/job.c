@@ -256,6 +256,7 @@ static void fill_cfg(struct job *j)
         .bind_host = j->bind_addr,
         .master_addr = j->plan.master_addr,
         .port = j->plan.port,
+        .is_port_named = j->plan.is_port_named,
         .store_max_memory = o->store_max_memory,
         .max_restarts = j->plan.max_restarts,
         .shutdown_timeout = j->plan.shutdown_timeout,

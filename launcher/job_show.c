@@ -67,7 +67,7 @@ void job_show(FILE *to, const struct job *j)
         (void) fprintf(to, "gpus      %s\n", j->gpus.why);
     (void) fprintf(to, "store     %s port ", j->bind_addr);
     if (j->plan.port)
-        (void) fprintf(to, "%u", j->plan.port);
+        (void) fprintf(to, "%u%s", j->plan.port, j->plan.is_port_named ? "" : ", or any free one if that is taken");
     else
         (void) fputs("any free one", to);
     (void) fprintf(to, ", MASTER_ADDR=%s\n", j->plan.master_addr);

@@ -227,8 +227,8 @@ static int set_addresses(struct plan_values *ret, const struct options *o, const
     (void) snprintf(ret->master_addr, sizeof ret->master_addr, "%s", local.host);
     (void) snprintf(ret->bind_host, sizeof ret->bind_host, "%s",
                     is_text(local.host, "localhost") ? "127.0.0.1" : local.host);
-    ret->port = (uint16_t) at->port;
-    ret->is_port_promised = is_static && at->port != 0;
+    ret->is_port_named = at->port > 0;
+    ret->port = at->port == ENDPOINT_NO_PORT ? C10D_PORT : (uint16_t) at->port;
     return 0;
 }
 
@@ -262,7 +262,7 @@ static int resolve_endpoint(struct endpoint *at, const struct plan_values *p, st
     if (r == 0 && is_text(p->backend, "static"))
         return resolve_static(at, o, err);
     if (r == 0 && is_text(p->backend, "c10d") && !is_file && !is_private(p, o))
-        return endpoint_parse(at, o->rdzv_endpoint, C10D_PORT, err);
+        return endpoint_parse(at, o->rdzv_endpoint, ENDPOINT_NO_PORT, err);
     return r;
 }
 

@@ -28,7 +28,7 @@ struct plan_values {
     char     bind_host[ENDPOINT_HOST_MAX];
     char     master_addr[ENDPOINT_HOST_MAX]; /* MASTER_ADDR of the workers */
     uint16_t port;
-    bool     is_port_promised; /* static: workers may have the port from elsewhere, so no other will do */
+    bool     is_port_named; /* by the user: workers may have it from elsewhere, so no other will do */
 
     unsigned max_restarts;
     uint64_t shutdown_timeout;              /* ms */

@@ -423,6 +423,10 @@ static int fail_to_listen(const union address *a, int code, struct cc_err *err)
         return cc_fail(err, -code, "cannot listen on %s: the port is taken; choose another, or 0 for any",
                        at);
     }
+    if (code == EADDRNOTAVAIL)
+        return cc_fail(err, -code, "cannot listen on %s: no interface of this machine has this address", at);
+    if (code == EACCES)
+        return cc_fail(err, -code, "cannot listen on %s: ports below 1024 are for root; choose a higher one", at);
     return cc_fail(err, -code, "cannot listen on %s: %s", at, strerror(code));
 }
 

@@ -37,8 +37,27 @@ bg store "$(dirname "$CCRUN")/ccrun-store" --port 0
 wait_for '[ -s store.out ]'
 port=$(sed 's/.*://' store.out)
 refused "cannot listen on 127.0.0.1:$port: 'ccrun-store' (process $pid) has the port" --master-port "$port"
+refused "cannot listen on 127.0.0.1:$port: 'ccrun-store' (process $pid) has the port" \
+    --rdzv-backend c10d --rdzv-endpoint "localhost:$port"
 kill "$pid"
 ends "$pid" 0
+EOF
+
+it 'two jobs that name no port do not refuse each other for the default one (C07)' <<'EOF'
+for i in 1 2; do
+    bg job$i "$CCRUN" --rdzv-backend c10d --rdzv-endpoint localhost --no-python \
+        sh -c 'echo "$MASTER_PORT"; until [ -e go ]; do sleep 0.02; done'
+    eval "pid$i=$pid"
+    wait_for "[ -s job$i.out ]"
+done
+touch go
+ends $pid1 0
+ends $pid2 0
+[ "$(cat job1.out)" != "$(cat job2.out)" ] || fail 'one port for two jobs'
+EOF
+
+it 'an address that no interface has' <<'EOF'
+refused 'cannot listen on 192.0.2.1:2999: no interface of this machine has this address' --rdzv-endpoint 192.0.2.1:2999
 EOF
 
 it 'numbers of workers that no machine has' <<'EOF'

@@ -135,7 +135,7 @@ Test(plan, the_rendezvous_is_the_one_of_torchrun)
     static const struct {
         const char *line, *backend, *run_id, *bind_host, *master_addr;
         unsigned    port;
-        bool        is_promised;
+        bool        is_named;
     } cases[] = {
         { "", "c10d", "RANDOM", "127.0.0.1", "127.0.0.1", 0, false },
         { "--standalone", "c10d", "RANDOM", "127.0.0.1", "127.0.0.1", 0, false },
@@ -154,13 +154,14 @@ Test(plan, the_rendezvous_is_the_one_of_torchrun)
         { "--rdzv-endpoint h:5 --master-port 9", "static", "none", "h", "h", 5, true },
         { "--rdzv-backend c10d", "c10d", "none", "127.0.0.1", "127.0.0.1", 0, false },
         { "--rdzv-backend c10d --rdzv-endpoint localhost:7", "c10d", "none", "127.0.0.1", "localhost", 7,
-          false },
+          true },
         { "--rdzv-backend c10d --rdzv-endpoint localhost", "c10d", "none", "127.0.0.1", "localhost", 29400,
           false },
         { "--rdzv-backend c10d --rdzv-endpoint localhost:0", "c10d", "none", "127.0.0.1", "localhost", 0,
           false },
         { "--rdzv-backend c10d --rdzv-endpoint h:7 --local-addr 10.0.0.1", "c10d", "none", "10.0.0.1",
-          "10.0.0.1", 7, false },
+          "10.0.0.1", 7, true },
+        { "--rdzv-backend c10d --nnodes 1:2", "c10d", "none", "127.0.0.1", "localhost", 29400, false },
     };
     size_t i;
 
@@ -174,7 +175,7 @@ Test(plan, the_rendezvous_is_the_one_of_torchrun)
         cr_expect_str_eq(t.p.bind_host, cases[i].bind_host, "%s: %s", cases[i].line, t.p.bind_host);
         cr_expect_str_eq(t.p.master_addr, cases[i].master_addr, "%s: %s", cases[i].line, t.p.master_addr);
         cr_expect_eq(t.p.port, cases[i].port, "%s: %u", cases[i].line, t.p.port);
-        cr_expect_eq(t.p.is_port_promised, cases[i].is_promised, "%s", cases[i].line);
+        cr_expect_eq(t.p.is_port_named, cases[i].is_named, "%s", cases[i].line);
     }
 }
 
