@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "launcher/near.h"
@@ -364,12 +365,34 @@ static bool is_known_variable(const char *name, struct near *n)
     return false;
 }
 
+/* What torchrun does when its environment says so, and ccrun does not: said before a worker finds out. */
+static const struct side_channel {
+    const char *name, *without;
+} side_channels[] = {
+    { "TORCHELASTIC_ENABLE_FILE_TIMER=",
+      "ccrun keeps no timers: workers that use torch.distributed.elastic.timer with a FileTimerClient will fail" },
+    { "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=", "ccrun does not watch for workers that hang in the kernel" },
+};
+
+static void check_side_channels(struct options *o, const char *entry)
+{
+    size_t i;
+
+    for (i = 0; i < CC_COUNT(side_channels); i++) {
+        size_t len = strlen(side_channels[i].name);
+
+        if (strncmp(entry, side_channels[i].name, len) == 0 && strtod(entry + len, NULL) > 0)
+            warnings_add(&o->warnings, "%.*s: %s", (int) len - 1, entry, side_channels[i].without);
+    }
+}
+
 void options_check_environ(struct options *o, char *const *env)
 {
     for (; *env; env++) {
         char        name[OPTION_VAR_MAX], best[OPTION_VAR_MAX];
         struct near n;
 
+        check_side_channels(o, *env);
         if (strncmp(*env, "CCRUN_", 6) != 0)
             continue;
         (void) snprintf(name, sizeof name, "%.*s", (int) strcspn(*env, "="), *env);

@@ -59,7 +59,8 @@ struct options {
 int  options_parse(struct options *o, char **argv, const char *(*env)(const char *), struct cc_err *err);
 void options_free(struct options *o);
 
-/* One warning for each variable CCRUN_* that is no option. `env` as environ. */
+/* One warning for each variable CCRUN_* that is no option, and each by which torchrun would do what ccrun does not.
+ * `env` as environ. */
 void options_check_environ(struct options *o, char *const *env);
 
 static inline bool options_is_given(const struct options *o, enum option_id id)

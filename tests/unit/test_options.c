@@ -364,6 +364,23 @@ Test(options, unknown_variables_are_named_once_with_a_guess)
     options_free(&p.o);
 }
 
+Test(options, what_torchrun_would_do_and_ccrun_does_not_is_said)
+{
+    char *all[] = { "TORCHELASTIC_ENABLE_FILE_TIMER=1", "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=2.5", NULL };
+    char *off[] = { "TORCHELASTIC_ENABLE_FILE_TIMER=0", "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT=",
+                    "TORCHELASTIC_ENABLE_FILE_TIMER_X=1", NULL };
+    struct parsed p;
+
+    parse(&p, "s.py");
+    options_check_environ(&p.o, off);
+    cr_assert_eq(p.o.warnings.n, 0);
+    options_check_environ(&p.o, all);
+    cr_assert_eq(p.o.warnings.n, 2);
+    cr_assert(strstr(p.o.warnings.text[0], "TORCHELASTIC_ENABLE_FILE_TIMER: ccrun keeps no timers"));
+    cr_assert(strstr(p.o.warnings.text[1], "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT: ccrun does not watch"));
+    options_free(&p.o);
+}
+
 static char *written(void (*write)(FILE *, void *), void *arg)
 {
     char  *text = NULL;
