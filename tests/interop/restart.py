@@ -1,6 +1,7 @@
-"""Two rounds of a gloo job: restart.py FOLDER [slow]. Rank 1 dies in attempt 0 after the group was up; the second attempt must meet.
+"""A gloo job that fails and meets again: restart.py FOLDER [slow] [again].
 
-With "slow" rank 1 comes a second late in the second attempt, when rank 0 already waits in the rendezvous.
+Rank 1 dies in attempt 0 after the group was up; the second attempt must meet. With "slow" rank 1 comes a second late in the
+second attempt, when rank 0 already waits in the rendezvous. With "again" another rank dies in each attempt but the last.
 """
 import os
 import sys
@@ -17,8 +18,9 @@ dist.init_process_group("gloo")
 t = torch.ones(1)
 dist.all_reduce(t)
 assert t.item() == dist.get_world_size()
-if attempt == 0:
-    if rank == 1:
+again = "again" in sys.argv
+if attempt < (int(os.environ["TORCHELASTIC_MAX_RESTARTS"]) if again else 1):
+    if rank == (attempt * 5 + 1) % dist.get_world_size():
         os._exit(3)
     dist.barrier()
     sys.exit("the barrier of a broken group was passed")

@@ -26,6 +26,14 @@ expect_status 3 "$CCRUN" --nproc-per-node 2 "$HERE/restart.py" "$PWD"
 EOF
 
 limit 600
+it 'sixteen workers meet again after every restart' <<'EOF'
+restarts=1
+[ "$CCRUN_REPEAT" -lt 50 ] || restarts=5
+expect_status 0 "$CCRUN" --nproc-per-node 16 --max-restarts $restarts "$HERE/restart.py" "$PWD" again
+same 16 "$(ls done.* | wc -l)"
+same $restarts "$(grep -c 'restarting all 16 workers' err)"
+EOF
+
 it 'a restart with gloo works every time, 50 jobs in a row' <<'EOF'
 for i in $(count "$(rounds 50)"); do
     rm -f done.*
