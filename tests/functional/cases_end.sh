@@ -50,4 +50,18 @@ done
 kill -USR2 "$init"
 ends $pid 4
 EOF
+it 'C54: as PID 1 behind an entry script with a sidecar: the same, and the sidecar lives as long as the job' <<'EOF'
+can_be_pid_1
+cat >entry <<'END'
+sleep 60 &
+echo $! >side
+exec "$CCRUN" --no-python sh -c 'trap "kill -0 $(cat side) && echo lives; exit 0" TERM; echo up; while :; do sleep 0.05; done'
+END
+as_pid_1 sh ./entry
+wait_for 'grep -q ^up job.out'
+inside
+kill "$init"
+ends $pid 143
+has job.out lives
+EOF
 done_testing

@@ -144,6 +144,31 @@ wait $a || true
 wait $b || true
 EOF
 
+it 'what a script left in the background before it became ccrun is not the job (sidecars)' <<'EOF'
+cat >entry <<'END'
+sleep 40 &
+echo $! >side
+exec "$CCRUN" --nproc-per-node 2 --no-python sh -c 'sleep 40 & echo $! >c$RANK; echo up; until [ -e go ]; do sleep 0.02; done; exit 4'
+END
+for how in end agent; do
+    rm -f go job.out
+    bg job sh ./entry
+    wait_for '[ "$(grep -c ^up job.out 2>/dev/null)" = 2 ]'
+    if [ $how = end ]; then
+        touch go
+        ends $pid 4
+    else
+        for child in $(agent $pid); do
+            [ "$child" = "$(cat side)" ] || kill -9 "$child"
+        done
+        ends $pid 70
+    fi
+    gone c0 c1
+    alive "$(cat side)" || fail "the sidecar is gone ($how)"
+    kill "$(cat side)"
+done
+EOF
+
 it 'one job ends and another like it goes on (C56)' <<'EOF'
 for i in 1 2; do
     bg job$i "$CCRUN" --nproc-per-node 2 --no-python "$SUPPORT/heed" INT=0
