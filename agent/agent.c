@@ -463,8 +463,10 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *info)
         workers_signal(a->workers, signum);
     if (signum == SIGTSTP && !is_stop(a, signum))
         a->stop_self_at = cc_monotonic_ms() + TSTP_PATIENCE_MS;
-    if (signum == SIGCONT)
+    if (signum == SIGCONT) {
+        a->stop_self_at = UINT64_MAX; /* told to go on before it had stopped */
         terminal_give(&a->terminal);
+    }
     settle(a);
 }
 

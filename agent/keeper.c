@@ -325,7 +325,7 @@ static void add_unless_ignored(sigset_t *set, int signum)
         (void) sigaddset(set, signum);
 }
 
-static void wanted_signals(sigset_t *set)
+static void wanted_signals(sigset_t *set, const int *extra)
 {
     size_t i;
     int    rt;
@@ -337,6 +337,8 @@ static void wanted_signals(sigset_t *set)
         add_unless_ignored(set, other_signals[i]);
     for (rt = SIGRTMIN; rt <= SIGRTMAX; rt++)
         add_unless_ignored(set, rt);
+    for (; extra && *extra; extra++)
+        add_unless_ignored(set, *extra);
     (void) sigaddset(set, SIGCHLD);
 }
 
@@ -354,21 +356,21 @@ static void reset_dispositions(void)
 static int become_agent(struct cc_err *err)
 {
     struct sigaction ign = { .sa_handler = SIG_IGN };
-    sigset_t         none;
+    sigset_t         all;
 
     (void) sigaction(SIGTTIN, &ign, NULL);
     (void) sigaction(SIGTTOU, &ign, NULL); /* we write to a terminal whose foreground is the keeper's group */
-    (void) sigemptyset(&none);
-    (void) sigprocmask(SIG_SETMASK, &none, NULL);
+    (void) sigfillset(&all);
+    (void) sigprocmask(SIG_SETMASK, &all, NULL);
     return tree_adopt(err);
 }
 
 /* Before the fork, so that its failure can still be reported. */
-static int prepare(struct keeper *k, struct cc_err *err)
+static int prepare(struct keeper *k, const int *extra, struct cc_err *err)
 {
     sigset_t wanted;
 
-    wanted_signals(&wanted);
+    wanted_signals(&wanted, extra);
     k->tty = find_terminal();
     k->signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
     if (k->signal_fd < 0)
@@ -378,7 +380,7 @@ static int prepare(struct keeper *k, struct cc_err *err)
     return tree_adopt(err);
 }
 
-int keeper_start(int *ret_fd, struct cc_err *err)
+int keeper_start(const int *extra, int *ret_fd, struct cc_err *err)
 {
     struct keeper k = { .sock = -1, .signal_fd = -1, .tty = -1 };
     sigset_t      all, old;
@@ -393,7 +395,7 @@ int keeper_start(int *ret_fd, struct cc_err *err)
         return cc_fail(err, -errno, "start the agent: socketpair: %s", strerror(errno));
     (void) sigfillset(&all);
     (void) sigprocmask(SIG_SETMASK, &all, &old);
-    r = prepare(&k, err);
+    r = prepare(&k, extra, err);
     k.agent = r < 0 ? -1 : fork();
     if (k.agent > 0) {
         (void) close(ends[1]);

@@ -6,7 +6,8 @@
  * agent is killed, it ends every process of the job, completes the log files (keeper_hand_over), removes what was
  * registered (keeper_remove_later), says so on stderr and exits 70.  If the keeper is killed, the agent has to do as much.
  *
- * Forwarded, to the agent alone: TERM INT HUP QUIT USR1 USR2 WINCH CONT TSTP and the real-time signals.  The same INT,
+ * Forwarded, to the agent alone: TERM INT HUP QUIT USR1 USR2 WINCH CONT TSTP, the real-time signals, and those of `extra`
+ * (0-terminated, or NULL).  The same INT,
  * TERM, HUP or QUIT twice within 50 ms is one: timeout(1) signals its child and then its group.  After a TSTP the agent
  * stops itself (SIGSTOP) when its workers are; then the keeper does.  What was ignored when we were started stays so,
  * as nohup wants, except TERM, CHLD, CONT and TSTP.  An agent that dies of TERM, INT, HUP or QUIT before it handles
@@ -15,7 +16,8 @@
  * As PID 1 there is no second process, *ret_fd is -1 and the agent handles the signals itself; unless an entry script
  * that exec'd us left children: they are not the job's, and stay apart under the keeper.
  *
- * In the agent: subreaper, empty signal mask, SIGCHLD at its default, SIGTTIN and SIGTTOU ignored.
+ * In the agent: subreaper, SIGCHLD at its default, SIGTTIN and SIGTTOU ignored, and every signal blocked: what comes
+ * before the agent can deal with it is neither lost nor deadly.
  */
 #ifndef AGENT_KEEPER_H
 #define AGENT_KEEPER_H
@@ -24,7 +26,7 @@
 
 #include "store/base/err.h"
 
-int keeper_start(int *ret_fd, struct cc_err *err);
+int keeper_start(const int *extra, int *ret_fd, struct cc_err *err);
 
 /* The rest is for the agent; all of it does nothing, with success, when keeper_fd is -1. */
 

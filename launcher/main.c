@@ -70,7 +70,7 @@ static int run(struct job *j)
     struct cc_err err = { 0 };
     int           fd;
 
-    if (keeper_start(&fd, &err) < 0)
+    if (keeper_start(j->cfg.stop_signals, &fd, &err) < 0)
         return complain(&err, AGENT_EXIT_INTERNAL);
     return agent_run(&j->cfg, fd);
 }

@@ -31,6 +31,15 @@ for n in 100000 1000000; do # the workers have gone and ccrun writes; they stand
 done
 EOF
 
+# ---- signals
+
+it 'any signal of --signals-to-handle reaches the agent, not only the usual ones' <<'EOF'
+job --signals-to-handle SIGALRM,SIGVTALRM --nproc-per-node 2 --no-python sh -c 'echo up; exec sleep 50'
+wait_for '[ "$(grep -c up job.out)" = 2 ]'
+kill -ALRM $pid
+ends $pid 142
+EOF
+
 # ---- a machine that has not enough
 
 it 'too few open files: the limit is named, and no worker that was ended for it' <<'EOF'

@@ -28,6 +28,18 @@ struct job {
 
 typedef void agent_fn(int keeper_fd, int out, const char *arg);
 
+static const int extra[] = { SIGVTALRM, 0 };
+
+static void unblock_all(void)
+{
+    sigset_t none;
+
+    (void) sigemptyset(&none);
+    (void) sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void agent_that_is_slow(int keeper_fd, int out, const char *arg);
+
 static struct job start(void (*before)(void), agent_fn *agent, const char *arg)
 {
     struct job j;
@@ -42,8 +54,10 @@ static struct job start(void (*before)(void), agent_fn *agent, const char *arg)
         (void) dup2(err[1], STDERR_FILENO);
         if (before)
             before();
-        if (keeper_start(&fd, NULL) < 0)
+        if (keeper_start(extra, &fd, NULL) < 0)
             _exit(99);
+        if (agent != agent_that_is_slow)
+            unblock_all();
         agent(fd, out[1], arg);
         _exit(98);
     }
@@ -324,7 +338,7 @@ static void end_reports(struct job *j)
 
 Test(keeper, forwards_what_workers_and_users_send)
 {
-    const int  signals[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGWINCH, SIGCONT, SIGRTMIN, SIGRTMAX };
+    const int  signals[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGVTALRM, SIGWINCH, SIGCONT, SIGRTMIN, SIGRTMAX };
     struct job j = start(NULL, agent_reports_signals, NULL);
     size_t     i;
 
@@ -334,6 +348,28 @@ Test(keeper, forwards_what_workers_and_users_send)
         cr_assert_eq(read_int(j.out), signals[i]);
     }
     cr_assert_eq(kill(j.keeper, SIGALRM), 0); /* not forwarded, and not deadly either */
+    end_reports(&j);
+}
+
+static void agent_that_is_slow(int keeper_fd, int out, const char *arg)
+{
+    sigset_t pending;
+
+    write_int(out, 0);
+    do
+        (void) sigpending(&pending);
+    while (sigismember(&pending, SIGUSR1) == 0);
+    agent_reports_signals(keeper_fd, out, arg);
+}
+
+Test(keeper, a_signal_before_the_agent_is_ready_is_neither_lost_nor_deadly)
+{
+    struct job j = start(NULL, agent_that_is_slow, NULL);
+
+    (void) read_int(j.out);
+    cr_assert_eq(kill(j.keeper, SIGUSR1), 0);
+    (void) read_int(j.out);
+    cr_assert_eq(read_int(j.out), SIGUSR1);
     end_reports(&j);
 }
 
@@ -371,11 +407,9 @@ static void as_nohup(void)
 static void agent_with_ignored(int keeper_fd, int out, const char *arg)
 {
     struct sigaction now;
-    sigset_t         mask;
 
-    (void) sigprocmask(SIG_SETMASK, NULL, &mask);
     (void) sigaction(SIGHUP, NULL, &now);
-    write_int(out, now.sa_handler == SIG_IGN && sigisemptyset(&mask) && getpgrp() == getpid());
+    write_int(out, now.sa_handler == SIG_IGN && getpgrp() == getpid());
     agent_reports_signals(keeper_fd, out, arg);
 }
 
@@ -467,7 +501,7 @@ static _Noreturn void run_pid1(int out)
         _exit(EXIT_SKIP);
     pid = fork();
     if (pid == 0) {
-        if (keeper_start(&fd, NULL) < 0)
+        if (keeper_start(NULL, &fd, NULL) < 0)
             _exit(99);
         agent_says_its_fd(fd, out, NULL);
     }
@@ -520,7 +554,7 @@ static _Noreturn void shell(int report)
         (void) sigaction(SIGTTOU, &ign, NULL);
         (void) tcsetpgrp(0, getpgrp());
         (void) sigaction(SIGTTOU, &dfl, NULL);
-        if (keeper_start(&fd, NULL) < 0)
+        if (keeper_start(NULL, &fd, NULL) < 0)
             _exit(99);
         agent_with_foreground_worker(fd, report, NULL);
     }
