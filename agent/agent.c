@@ -142,8 +142,8 @@ static void say_stuck(const struct agent *a)
 
     tree_list(&l, TREE_FROM_MACHINE);
     if (l.n > 0)
-        say(a, -1, "ccrun: %zu process%s of the job outlived SIGKILL (D state), pid %d %s; left behind\n", l.n, l.n == 1 ? "" : "es",
-            (int) l.procs[0].pid, l.n == 1 ? "that is" : "among them");
+        say(a, -1, "ccrun: %zu process%s of the job outlived SIGKILL (D state), pid %d %s; left behind\n", l.n,
+            l.n == 1 ? "" : "es", (int) l.procs[0].pid, l.n == 1 ? "that is" : "among them");
     else
         say(a, -1, "ccrun: something of the job is still there, but /proc does not show it; left behind\n");
     tree_list_free(&l);
