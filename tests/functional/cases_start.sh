@@ -18,7 +18,7 @@ rss() { # kB that these processes have in memory together
 }
 EOF
 
-it 'C25: a start and an end take milliseconds' <<'EOF'
+it 'C25: a start and an end take milliseconds (W1)' <<'EOF'
 took=$(best_of_10 "$CCRUN" --standalone --no-python /bin/true)
 [ "$took" -le 30 ] || fail "$took ms"
 took=$(best_of_10 sh -c 'exec "$CCRUN" --help >help')

@@ -27,7 +27,7 @@ workers() {
 }
 EOF
 
-it 'counts GPUs by NVML, for gpu and for auto' <<'EOF'
+it 'counts GPUs by NVML, for gpu and for auto (R10)' <<'EOF'
 for word in gpu auto; do
     workers '0:none 1:none 2:none' gpu_machine "$CCRUN" --nproc-per-node "$word" --no-python sh -c "$show"
 done
@@ -64,7 +64,7 @@ has err "--gpus: '3' is not among the 3 visible GPUs, 0 to 2"
 [ ! -e started ]
 EOF
 
-it 'makes every local rank 0 with --virtual-local-rank, each with a GPU of its own' <<'EOF'
+it 'makes every local rank 0 with --virtual-local-rank, each with a GPU of its own (R24)' <<'EOF'
 workers '0:4 0:5' env CUDA_VISIBLE_DEVICES='4, 5' "$CCRUN" --nproc 2 --virtual-local-rank --no-python sh -c "$show"
 workers '0:0 0:1' "$CCRUN" --nproc 2 --virtual-local-rank --no-python sh -c "$show"
 gpus=8

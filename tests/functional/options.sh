@@ -13,7 +13,7 @@ refuses() {
 }
 EOF
 
-it 'refuses what no parser understands, in the words of torchrun' <<'EOF'
+it 'refuses what no parser understands, in the words of torchrun (W2)' <<'EOF'
 refuses "argument --max-restarts/--max_restarts: invalid int value: 'x'" --max-restarts x
 refuses "argument --monitor-interval/--monitor_interval: invalid float value: 'x'" --monitor_interval=x
 refuses "argument --start-method/--start_method: invalid choice: 'bad' (choose from 'spawn', 'fork', 'forkserver')" \
@@ -33,7 +33,7 @@ expect_status 2 "$CCRUN" --standalone
 has err 'ccrun: error: the following arguments are required: training_script, training_script_args'
 EOF
 
-it 'refuses values that make no sense, with one sentence' <<'EOF'
+it 'refuses values that make no sense, with one sentence (W3)' <<'EOF'
 refuses 'nnodes=1:2:3 is not in "MIN:MAX" format' --nnodes 1:2:3
 refuses 'min_nodes must be > 0 and <= max_nodes, got min_nodes=0, max_nodes=0' --nnodes 0
 refuses '--nnodes 2 needs 2 nodes; this version of ccrun runs one' --nnodes 2

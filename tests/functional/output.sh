@@ -44,7 +44,7 @@ done
 same 40000 "$(grep -c . out)"
 EOF
 
-it 'a last line without newline is completed, and standard error stays apart' <<'EOF'
+it 'a last line without newline is completed, and standard error stays apart (B15)' <<'EOF'
 job 2 'printf "out $RANK"; printf "err $RANK" >&2'
 same 'out 0 out 1 ' "$(sort out | tr '\n' ' ')"
 same 'err 0 err 1 ' "$(sort err | tr '\n' ' ')"
@@ -131,7 +131,7 @@ same '[default0]:an error [default0]:loss 0 [default1]:an error [default1]:loss 
 [ -e logs/*/attempt_0/filtered_stderr.log ] && empty logs/*/attempt_0/filtered_stderr.log
 EOF
 
-it 'each attempt has its directory, each run its own' <<'EOF'
+it 'each attempt has its directory, each run its own (W12, B18)' <<'EOF'
 job 1 'echo attempt $TORCHELASTIC_RESTART_COUNT; exit 1' --log-dir logs -r 1 --max-restarts 1 --rdzv-id my/job
 same 1 $st
 same 'attempt 0' "$(cat "$(log 0 stdout.log 0)")"

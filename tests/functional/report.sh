@@ -17,7 +17,7 @@ job() {
 json() { json_path=$1; shift; "$SUPPORT/jsonget" "$json_path" "$@"; }
 EOF
 
-it 'exits with the code of the first worker that failed (C44)' <<'EOF'
+it 'exits with the code of the first worker that failed (C44, M7, M9)' <<'EOF'
 for code in 1 3 7 77 138 255; do
     job 2 "[ \$LOCAL_RANK = 1 ] || exec sleep 60; exit $code"
     same $code $st
@@ -25,7 +25,7 @@ for code in 1 3 7 77 138 255; do
 done
 EOF
 
-it 'exits with 128 + the signal that killed it (C44)' <<'EOF'
+it 'exits with 128 + the signal that killed it (C44, M10, M13, E4, E7)' <<'EOF'
 for pair in KILL:9 SEGV:11 ABRT:6 HUP:1 PIPE:13 USR1:10 TERM:15; do
     job 2 "[ \$LOCAL_RANK = 1 ] || exec sleep 60; kill -${pair%:*} \$\$"
     same $((128 + ${pair#*:})) $st
@@ -34,7 +34,7 @@ for pair in KILL:9 SEGV:11 ABRT:6 HUP:1 PIPE:13 USR1:10 TERM:15; do
 done
 EOF
 
-it 'says who failed first, when, and what the others did' <<'EOF'
+it 'says who failed first, when, and what the others did (W4, E5, E6)' <<'EOF'
 job 4 '[ $LOCAL_RANK = 2 ] || exec sleep 60; exit 3'
 matches err '^ccrun: ChildFailedError: sh FAILED: rank 2 \(local_rank: 2, pid: [0-9]+\) on [^ ]+ exited with code 3 at [0-9:]{8} after [0-9.]+ s, attempt 1 of 1$'
 has err 'Root Cause (first observed failure):' '  rank      : 2 (local_rank: 2)' '  error_file: <N/A>' \
@@ -43,7 +43,7 @@ matches err '^  time      : [0-9]{4}-[0-9]{2}-[0-9]{2}_[0-9]{2}:[0-9]{2}:[0-9]{2
 matches err '^  host      : .'
 EOF
 
-it 'a peer that ends with 0 when told to is no failure' <<'EOF'
+it 'a peer that ends with 0 when told to is no failure (W5)' <<'EOF'
 job 2 '[ $LOCAL_RANK = 0 ] && { : >ready; trap "exit 0" TERM; while :; do sleep 0.05; done; }
        until [ -e ready ]; do sleep 0.02; done; exit 3'
 same 3 $st
@@ -75,7 +75,7 @@ sed -n '/^ccrun: ChildFailedError/,$p' err >report
 [ "$(wc -l <report)" -le 15 ] || fail "$(cat report)"
 EOF
 
-it 'an error file is read: both forms, and the exception is named' <<'EOF'
+it 'an error file is read: both forms, and the exception is named (E2, E3, M8)' <<'EOF'
 now=$(date +%s)
 job 1 'printf "{\"message\": {\"message\": \"ValueError: boom\", \"extraInfo\": {\"py_callstack\": \"x\", \"timestamp\": \"'$now'\"}}}" >"$TORCHELASTIC_ERROR_FILE"; exit 1'
 has err '  traceback : ValueError: boom'
@@ -85,7 +85,7 @@ has err '  traceback : bad luck'
 matches err '^  error_file: .*logs/.*attempt_0/0/error.json$'
 EOF
 
-it 'an error file that cannot be used is a note, never the end of ccrun' <<'EOF'
+it 'an error file that cannot be used is a note, never the end of ccrun (E1, B11)' <<'EOF'
 for how in ': >F' 'printf "{\"mess" >F' 'echo "{\"msg\": 1}" >F' 'mkdir F' 'mkfifo F' 'ln -s /etc/passwd F' \
     'head -c 2000000 /dev/zero >F' 'printf "\377\376" >F'; do
     job 2 "[ \$LOCAL_RANK = 1 ] || exec sleep 60; F=\$TORCHELASTIC_ERROR_FILE; $(echo "$how" | sed 's/F$/"$F"/'); echo why >&2; exit 9"
@@ -94,7 +94,7 @@ for how in ': >F' 'printf "{\"mess" >F' 'echo "{\"msg\": 1}" >F' 'mkdir F' 'mkfi
 done
 EOF
 
-it 'a launcher above gets the error file, with the exit code in it' <<'EOF'
+it 'a launcher above gets the error file, with the exit code in it (E9, E10, E11, A25)' <<'EOF'
 export TORCHELASTIC_ERROR_FILE="$PWD/parent.json"
 write='printf "{\"message\": {\"message\": \"ValueError: boom\"}}" >"$TORCHELASTIC_ERROR_FILE"'
 job 1 'exit 3'
@@ -107,7 +107,7 @@ job 1 "$write; kill -SEGV \$\$"
 same -11 "$(json message.errorCode parent.json)"
 EOF
 
-it 'without a parent nothing is copied and nothing is left' <<'EOF'
+it 'without a parent nothing is copied and nothing is left (E12)' <<'EOF'
 unset TORCHELASTIC_ERROR_FILE
 export TMPDIR="$PWD/tmp"
 mkdir tmp

@@ -10,7 +10,7 @@ pids() { sed -n 's/^up \([0-9]*\) .*/\1/p' job.out; }
 state() { sed 's/.*) //; s/ .*//' "/proc/$1/stat"; }
 EOF
 
-it 'TERM, INT, HUP and QUIT reach each worker once and are the exit status, even if all end with 0' <<'EOF'
+it 'TERM, INT, HUP and QUIT reach each worker once and are the exit status, even if all end with 0 (W6, M14)' <<'EOF'
 for s in TERM:143 INT:130 HUP:129 QUIT:131; do
     job --nproc-per-node 2 --no-python "$SUPPORT/heed" TERM=0 INT=0 HUP=0 QUIT=0
     up 2
@@ -23,7 +23,7 @@ for s in TERM:143 INT:130 HUP:129 QUIT:131; do
 done
 EOF
 
-it 'a stop is a stop however the workers end, and nothing is restarted' <<'EOF'
+it 'a stop is a stop however the workers end, and nothing is restarted (M6)' <<'EOF'
 for end in 3 default; do
     job --nproc-per-node 2 --max-restarts 3 --no-python "$SUPPORT/heed" TERM=$end
     up 2
@@ -102,7 +102,7 @@ kill -HUP $pid
 ends $pid 143
 EOF
 
-it 'what ignores the signal is killed after --shutdown-timeout' <<'EOF'
+it 'what ignores the signal is killed after --shutdown-timeout (W7, A39)' <<'EOF'
 job --nproc-per-node 2 --shutdown-timeout 1 --no-python "$SUPPORT/heed"
 up 2
 from=$(now_ms)

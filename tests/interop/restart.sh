@@ -10,7 +10,7 @@ cmp result.0.json result.1.json
 has result.0.json '"attempt": 1' '"first_epoch": 2' '"world": 2'
 EOF
 
-it 'a rank that is late in the new attempt is waited for' <<'EOF'
+it 'a rank that is late in the new attempt is waited for (B1)' <<'EOF'
 expect_status 0 "$CCRUN" --nproc-per-node 2 --max-restarts 1 "$HERE/restart.py" "$PWD" slow
 [ -e done.0 ] && [ -e done.1 ]
 EOF
@@ -34,7 +34,7 @@ same 16 "$(ls done.* | wc -l)"
 same $restarts "$(grep -c 'restarting all 16 workers' err)"
 EOF
 
-it 'a restart with gloo works every time, 50 jobs in a row' <<'EOF'
+it 'a restart with gloo works every time, 50 jobs in a row (B1)' <<'EOF'
 for i in $(count "$(rounds 50)"); do
     rm -f done.*
     expect_status 0 "$CCRUN" --standalone --nproc-per-node 2 --max-restarts 1 "$HERE/restart.py" "$PWD"
