@@ -11,26 +11,12 @@
 #include <unistd.h>
 
 #include "store/base/cleanup.h"
-
-static int write_all(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : -EIO;
-        data += n;
-        len -= (size_t) n;
-    }
-    return 0;
-}
+#include "store/base/fdwrite.h"
 
 /* A file on NFS, or over quota, may report its failure only when it is closed. */
 static int write_and_close(int *fd, const char *data, size_t len)
 {
-    int r = write_all(*fd, data, len), one = cc_steal_fd(fd);
+    int r = cc_write_all(*fd, data, len, NULL), one = cc_steal_fd(fd);
 
     if (close(one) < 0 && r == 0)
         r = -errno;

@@ -203,13 +203,6 @@ int cgroup_kill(struct cgroup *c)
     return fd < 0 || write(fd, "1", 1) < 0 ? -errno : 0;
 }
 
-bool cgroup_is_empty(const struct cgroup *c)
-{
-    uint64_t n;
-
-    return c->dir < 0 || !read_number(c->dir, "cgroup.events", "populated", &n) || n == 0;
-}
-
 struct cgroup *cgroup_free(struct cgroup *c)
 {
     if (!c)

@@ -38,7 +38,6 @@ const char    *cgroup_path(const struct cgroup *c);
 int            cgroup_renew(struct cgroup *c);
 int            cgroup_fd(const struct cgroup *c); /* for spawn_req.cgroup_fd; -1 also when c is NULL */
 int            cgroup_kill(struct cgroup *c);     /* SIGKILL to all in it; 0, or a negative errno: walk the tree */
-bool           cgroup_is_empty(const struct cgroup *c); /* true also when that cannot be known */
 /* Removes the group, unless a process in D state is in it. Accepts NULL, returns NULL. */
 struct cgroup *cgroup_free(struct cgroup *c);
 

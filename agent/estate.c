@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/rmtree.h"
+#include "store/base/fdwrite.h"
 
 enum { DRAIN_SIZE = 64 * 1024 };
 
@@ -87,21 +88,6 @@ void estate_kill_groups(const struct estate *e)
     }
 }
 
-static int write_all(int fd, const char *p, size_t n)
-{
-    while (n > 0) {
-        ssize_t w = write(fd, p, n);
-
-        if (w < 0 && errno != EINTR)
-            return -errno;
-        if (w > 0) {
-            p += w;
-            n -= (size_t) w;
-        }
-    }
-    return 0;
-}
-
 /* The pipe may still have a writer, one in D state: asked with poll() before each read it cannot hold us. */
 static void drain(const struct estate_stream *s)
 {
@@ -113,7 +99,7 @@ static void drain(const struct estate_stream *s)
         n = read(s->pipe_fd, buf, sizeof buf);
         if (n == 0 || (n < 0 && errno != EINTR))
             return;
-        if (n > 0 && write_all(s->file_fd, buf, (size_t) n) < 0)
+        if (n > 0 && cc_write_all(s->file_fd, buf, (size_t) n, NULL) < 0)
             return;
     }
 }

@@ -15,24 +15,7 @@
 #include <unistd.h>
 
 #include "store/base/cleanup.h"
-
-const char *evidence_signal_name(int signum, char buf[24])
-{
-    const char *abbrev = sigabbrev_np(signum);
-
-    if (abbrev)
-        (void) snprintf(buf, 24, "SIG%s", abbrev);
-    else if (signum >= SIGRTMIN && signum <= SIGRTMAX)
-        (void) snprintf(buf, 24, signum == SIGRTMIN ? "SIGRTMIN" : "SIGRTMIN+%d", signum - SIGRTMIN);
-    else
-        (void) snprintf(buf, 24, "signal %d", signum);
-    return buf;
-}
-
-int evidence_shell_signal(int exit_code)
-{
-    return exit_code > 128 && sigabbrev_np(exit_code - 128) ? exit_code - 128 : 0;
-}
+#include "store/base/signame.h"
 
 void evidence_size(uint64_t bytes, char *buf, size_t size)
 {
@@ -245,14 +228,20 @@ static void explain_other_signal(int signum, const struct evidence_ask *ask, str
         }
 }
 
+/* A shell's code for its command's death by a signal with a name; 0 when it is no such code. */
+static int shell_signal(int exit_code)
+{
+    return exit_code > 128 && exit_code < 128 + 32 ? exit_code - 128 : 0;
+}
+
 static void explain_code(int code, struct evidence *ret)
 {
     const char *hint = code == 2     ? "2 is Python's and most programs' code for a wrong command line"
                        : code == 126 ? "126 is a shell's code for a command that cannot be executed"
                        : code == 127 ? "127 is a shell's code for a command that was not found"
                                      : NULL;
-    int         signum = evidence_shell_signal(code);
-    char        name[24];
+    int         signum = shell_signal(code);
+    char        name[CC_SIGNAME_MAX];
 
     if (!hint && !signum)
         return;
@@ -261,7 +250,7 @@ static void explain_code(int code, struct evidence *ret)
         (void) snprintf(ret->text, sizeof ret->text, "%s", hint);
     else
         (void) snprintf(ret->text, sizeof ret->text, "%d is a shell's code for a command killed by %s", code,
-                        evidence_signal_name(signum, name));
+                        cc_signal_name(signum, name));
 }
 
 void evidence_collect(struct evidence_watch *w, const struct evidence_ask *ask, struct evidence *ret)

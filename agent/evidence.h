@@ -48,13 +48,6 @@ void evidence_start(struct evidence_watch *w, const char *root);
 /* Call as soon as the exit is seen.  Each kill counted by the kernel explains one SIGKILL. */
 void evidence_collect(struct evidence_watch *w, const struct evidence_ask *ask, struct evidence *ret);
 
-/* "SIGKILL", "SIGRTMIN+3", "signal 77". */
-const char *evidence_signal_name(int signum, char buf[24]);
-
-/* "SIGHUP" and so on for code 129 and the like, as a shell reports its command's death; 0 when it is no such
- * code. */
-int evidence_shell_signal(int exit_code);
-
 /* What stands for a memory size in a sentence: "512 MB", "1.5 GB". */
 void evidence_size(uint64_t bytes, char *buf, size_t size);
 

@@ -9,6 +9,7 @@
 #include "agent/core/plaintext.h"
 #include "agent/errfile.h"
 #include "store/base/cleanup.h"
+#include "store/base/signame.h"
 
 enum { MESSAGE_MAX = 16 << 10, CALLSTACK_MAX = 64 << 10, TAIL_MAX = 32 << 10 };
 
@@ -129,13 +130,13 @@ const char *failure_error_file(const struct failure *x)
 
 void failure_why(const struct failure *x, char *buf, size_t size)
 {
-    char name[24];
+    char name[CC_SIGNAME_MAX];
 
     if (x->message)
         (void) plaintext_line(buf, size, x->message, strlen(x->message));
     else if (WIFSIGNALED(x->f.status))
         (void) snprintf(buf, size, "Signal %d (%s) received by PID %d", WTERMSIG(x->f.status),
-                        evidence_signal_name(WTERMSIG(x->f.status), name), (int) x->f.pid);
+                        cc_signal_name(WTERMSIG(x->f.status), name), (int) x->f.pid);
     else
         (void) snprintf(buf, size,
                         "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html");

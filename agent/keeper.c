@@ -14,12 +14,13 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/estate.h"
 #include "agent/tree.h"
+#include "store/base/clock.h"
 #include "store/base/macros.h"
+#include "store/base/signame.h"
 
 enum {
     EXIT_AGENT_KILLED = 70,
@@ -54,14 +55,6 @@ struct keeper {
 
 static const int stop_signals[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT };
 static const int other_signals[] = { SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT, SIGTSTP };
-
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t) t.tv_sec * 1000 + (uint64_t) t.tv_nsec / 1000000;
-}
 
 static bool is_stop_signal(int signum)
 {
@@ -136,7 +129,7 @@ static void stop_self(struct keeper *k)
 
 static void forward(struct keeper *k, int signum)
 {
-    uint64_t now = now_ms();
+    uint64_t now = cc_monotonic_ms();
 
     if (is_stop_signal(signum)) {
         if (sigismember(&k->seen, signum) && now - k->last_ms[signum] < SAME_SIGNAL_MS)
@@ -262,6 +255,7 @@ static bool read_messages(struct keeper *k)
 
 static _Noreturn void end_killed(struct keeper *k, int signum)
 {
+    char  name[CC_SIGNAME_MAX];
     pid_t stuck = 0;
     int   n_left;
 
@@ -273,12 +267,12 @@ static _Noreturn void end_killed(struct keeper *k, int signum)
     if (is_stop_signal(signum) && sigismember(&k->seen, signum))
         _exit(128 + signum);
     if (n_left == 0)
-        (void) dprintf(STDERR_FILENO, "ccrun: the agent (pid %d) was killed by SIG%s; all its processes were ended\n",
-                       (int) k->agent, sigabbrev_np(signum));
+        (void) dprintf(STDERR_FILENO, "ccrun: the agent (pid %d) was killed by %s; all its processes were ended\n",
+                       (int) k->agent, cc_signal_name(signum, name));
     else
-        (void) dprintf(STDERR_FILENO, "ccrun: the agent (pid %d) was killed by SIG%s; %d of its processes outlived SIGKILL "
+        (void) dprintf(STDERR_FILENO, "ccrun: the agent (pid %d) was killed by %s; %d of its processes outlived SIGKILL "
                        "for %d s (one is pid %d)\n",
-                       (int) k->agent, sigabbrev_np(signum), n_left, KILL_LIMIT_MS / 1000, (int) stuck);
+                       (int) k->agent, cc_signal_name(signum, name), n_left, KILL_LIMIT_MS / 1000, (int) stuck);
     _exit(EXIT_AGENT_KILLED);
 }
 
@@ -430,7 +424,7 @@ static int send_msg(int fd, const struct msg *m, size_t path_len, const int *fds
     struct iovec  iov = { .iov_len = MSG_HEAD + path_len };
     struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
     struct pollfd p = { .fd = fd, .events = POLLOUT };
-    uint64_t      end = now_ms() + SEND_LIMIT_MS;
+    uint64_t      end = cc_monotonic_ms() + SEND_LIMIT_MS;
 
     memcpy(&iov.iov_base, &m, sizeof m); /* it is only read from */
     if (fds) {
@@ -449,7 +443,7 @@ static int send_msg(int fd, const struct msg *m, size_t path_len, const int *fds
             (void) poll(&p, 1, SEND_LIMIT_MS);
         else if (errno != EINTR)
             return -errno;
-        if (now_ms() >= end)
+        if (cc_monotonic_ms() >= end)
             return -ETIMEDOUT;
     }
 }

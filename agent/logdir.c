@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/rmtree.h"
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
 
-enum { N_TRIES = 100, RUN_ID_MAX = 200, REMOVE_FDS = 8 };
+enum { N_TRIES = 100, RUN_ID_MAX = 200 };
 
 static void random_suffix(char suffix[9])
 {
@@ -167,17 +167,10 @@ char *logdir_error_file(struct logdir *d, unsigned attempt, unsigned local_rank)
     return n < 0 ? NULL : path;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void) st, (void) type, (void) at;
-    (void) remove(path);
-    return 0;
-}
-
 void logdir_close(struct logdir *d)
 {
     if (d->private_dir)
-        (void) nftw(d->private_dir, remove_one, REMOVE_FDS, FTW_DEPTH | FTW_PHYS);
+        (void) rmtree(d->private_dir);
     free(d->run);
     free(d->attempt);
     free(d->private_dir);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "agent/atomicfile.h"
 #include "agent/core/cause.h"
@@ -14,6 +13,8 @@
 #include "agent/report_json.h"
 #include "agent/report_text.h"
 #include "store/base/cleanup.h"
+#include "store/base/clock.h"
+#include "store/base/signame.h"
 
 enum { ATTEMPTS_MAX = 256 }; /* kept for the JSON; of more the oldest go */
 
@@ -31,14 +32,6 @@ struct report {
     unsigned                   n_ok, n_stopped;
 };
 
-static uint64_t realtime_ms(void)
-{
-    struct timespec ts;
-
-    (void) clock_gettime(CLOCK_REALTIME, &ts);
-    return (uint64_t) ts.tv_sec * 1000 + (uint64_t) ts.tv_nsec / 1000000;
-}
-
 struct report *report_new(const struct report_cfg *cfg)
 {
     struct report *r = calloc(1, sizeof *r);
@@ -46,7 +39,7 @@ struct report *report_new(const struct report_cfg *cfg)
     if (!r)
         return NULL;
     r->cfg = *cfg;
-    r->started_ms = realtime_ms();
+    r->started_ms = cc_realtime_ms();
     evidence_start(&r->watch, cfg->root);
     return r;
 }
@@ -112,7 +105,7 @@ void report_restarted(struct report *r)
     r->attempts[r->n_attempts] = (struct report_json_attempt){
         .attempt = r->attempt++,
         .n_failures = r->n,
-        .ended_ms = realtime_ms(),
+        .ended_ms = cc_realtime_ms(),
         .first = r->attempt_first[r->n_attempts],
     };
     r->n_attempts++;
@@ -193,7 +186,7 @@ int report_write_json(struct report *r, int exit_status, const char *outcome, st
         .outcome = outcome,
         .exit_status = exit_status,
         .started_ms = r->started_ms,
-        .ended_ms = realtime_ms(),
+        .ended_ms = cc_realtime_ms(),
         .attempts = r->attempts,
         .n_attempts = r->n_attempts,
         .n_attempts_omitted = r->n_attempts_omitted,
@@ -220,15 +213,15 @@ int report_own_failure(const char *parent_error_file, const char *sentence, stru
 {
     if (!parent_error_file || !parent_error_file[0])
         return 0;
-    return errfile_write(parent_error_file, sentence, (int64_t) (realtime_ms() / 1000), err);
+    return errfile_write(parent_error_file, sentence, (int64_t) (cc_realtime_ms() / 1000), err);
 }
 
 void report_describe_status(int status, char *buf, size_t size)
 {
-    char name[24];
+    char name[CC_SIGNAME_MAX];
 
     if (WIFSIGNALED(status))
-        (void) snprintf(buf, size, "was killed by %s%s", evidence_signal_name(WTERMSIG(status), name),
+        (void) snprintf(buf, size, "was killed by %s%s", cc_signal_name(WTERMSIG(status), name),
                         WCOREDUMP(status) ? " (core dumped)" : "");
     else
         (void) snprintf(buf, size, "exited with code %d", WEXITSTATUS(status));

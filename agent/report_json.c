@@ -11,6 +11,7 @@
 #include "agent/core/jsonspace.h"
 #include "agent/core/plaintext.h"
 #include "store/base/cleanup.h"
+#include "store/base/signame.h"
 
 /* Every add returns NULL or false when memory is short; the document is then given up as a whole. */
 struct doc {
@@ -103,11 +104,11 @@ static void add_evidence(struct doc *d, cJSON *to, const struct evidence *e)
 
 static void add_status(struct doc *d, cJSON *to, const struct failure *x)
 {
-    char name[24];
+    char name[CC_SIGNAME_MAX];
     bool is_signal = WIFSIGNALED(x->f.status);
 
     add_number(d, to, "exitcode", failure_exitcode(x));
-    add_text(d, to, "signal", is_signal ? evidence_signal_name(WTERMSIG(x->f.status), name) : NULL);
+    add_text(d, to, "signal", is_signal ? cc_signal_name(WTERMSIG(x->f.status), name) : NULL);
     (void) check(d, cJSON_AddBoolToObject(to, "core_dumped", is_signal && WCOREDUMP(x->f.status)));
     add_text(d, to, "ended_by",
              x->f.is_after_grace    ? "ccrun_after_grace"

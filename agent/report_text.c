@@ -10,6 +10,7 @@
 #include "agent/core/plaintext.h"
 #include "agent/core/ranklist.h"
 #include "store/base/cleanup.h"
+#include "store/base/signame.h"
 
 enum {
     GROUPS_MAX = 3,  /* lines for the other failures */
@@ -58,7 +59,7 @@ static void put_block(const struct report_text *t, FILE *to)
 {
     const struct failure *x = t->failures[t->first];
     const char           *file = failure_error_file(x);
-    char                  at[32], why[WHY_MAX], where[160], name[24];
+    char                  at[32], why[WHY_MAX], where[160], name[CC_SIGNAME_MAX];
 
     local_time(failure_time(x), at);
     failure_why(x, why, sizeof why);
@@ -68,7 +69,7 @@ static void put_block(const struct report_text *t, FILE *to)
     (void) fprintf(to, "  rank      : %u (local_rank: %u)\n", x->f.rank, x->f.local_rank);
     (void) fprintf(to, "  exitcode  : %d (pid: %d)", failure_exitcode(x), (int) x->f.pid);
     if (WIFSIGNALED(x->f.status))
-        (void) fprintf(to, " (%s)", evidence_signal_name(WTERMSIG(x->f.status), name));
+        (void) fprintf(to, " (%s)", cc_signal_name(WTERMSIG(x->f.status), name));
     (void) fprintf(to, "\n  error_file: %s", file ? file : "<N/A>");
     if (x->note) {
         (void) fputs(" (", to);
@@ -101,10 +102,10 @@ static const char *our_part(const struct failure *x)
 
 static void describe_other(const struct failure *x, struct other *ret)
 {
-    char name[24], end[80], why[100];
+    char name[CC_SIGNAME_MAX], end[80], why[100];
 
     if (WIFSIGNALED(x->f.status))
-        (void) snprintf(end, sizeof end, "%s%s%s", evidence_signal_name(WTERMSIG(x->f.status), name),
+        (void) snprintf(end, sizeof end, "%s%s%s", cc_signal_name(WTERMSIG(x->f.status), name),
                         WCOREDUMP(x->f.status) ? " (core dumped)" : "", our_part(x));
     else
         (void) snprintf(end, sizeof end, "exit code %d%s", WEXITSTATUS(x->f.status), our_part(x));

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "store/base/cleanup.h"
+#include "store/base/fdwrite.h"
 
 enum { COPY_MAX = 16 * 1024 };
 
@@ -38,20 +39,13 @@ int sink_open(struct sink *s, const char *path, uint64_t max_size, unsigned keep
     return 0;
 }
 
-static int write_all(int fd, const char *bytes, size_t len, uint64_t *io_size)
+static int append(struct sink *s, const char *bytes, size_t len)
 {
-    while (len > 0) {
-        ssize_t n = write(fd, bytes, len);
+    size_t done;
+    int    r = cc_write_all(s->fd, bytes, len, &done);
 
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        bytes += n;
-        len -= (size_t) n;
-        *io_size += (uint64_t) n;
-    }
-    return 0;
+    s->size += done;
+    return r;
 }
 
 static int remember(struct sink *s, int error, uint64_t now)
@@ -74,7 +68,7 @@ static int recover(struct sink *s, uint64_t now)
     if (s->lost > 0) {
         n = snprintf(note, sizeof note, "\n[ccrun: %" PRIu64 " bytes are missing here: %s]\n", s->lost,
                      strerror(-s->error));
-        r = write_all(s->fd, note, (size_t) n, &s->size);
+        r = append(s, note, (size_t) n);
         if (r < 0)
             return remember(s, r, now);
     }
@@ -92,7 +86,7 @@ static ssize_t copy(struct sink *s, int pipe_fd, size_t max)
 
     if (n <= 0)
         return n;
-    r = write_all(s->fd, buf, (size_t) n, &s->size);
+    r = append(s, buf, (size_t) n);
     if (r < 0) {
         sink_drop(s, (size_t) n); /* some of it may be in; none of it can be given back */
         errno = -r;
@@ -183,7 +177,6 @@ bool sink_rotate(struct sink *s)
 {
     CC_AUTO_FREE char *line = NULL;
     CC_AUTO_FD int     fd = -1;
-    uint64_t           size = 0;
     size_t             n;
 
     if (s->size < s->rotate_at || s->error)
@@ -195,7 +188,7 @@ bool sink_rotate(struct sink *s)
     memmove(line, line + ((s->size < SINK_LINE_MAX ? s->size : SINK_LINE_MAX) - n), n);
     shift_names(s);
     fd = open_file(s->path, O_EXCL);
-    if (fd < 0 || write_all(fd, line, n, &size) < 0) {
+    if (fd < 0 || cc_write_all(fd, line, n, NULL) < 0) {
         s->rotate_at =
             s->size + s->max_size; /* no room for a new one: the old one, renamed, goes on growing */
         return false;
@@ -204,7 +197,7 @@ bool sink_rotate(struct sink *s)
         (void) !ftruncate(s->fd, (off_t) (s->size - n));
     (void) close(s->fd);
     s->fd = cc_steal_fd(&fd);
-    s->size = size;
+    s->size = n;
     s->rotate_at = s->max_size;
     return true;
 }
@@ -216,7 +209,7 @@ int sink_write(struct sink *s, const char *bytes, size_t len, uint64_t now)
 
     if (r == 0) {
         before = s->size;
-        r = write_all(s->fd, bytes, len, &s->size);
+        r = append(s, bytes, len);
         if (r == 0)
             return 0;
         len -= (size_t) (s->size - before);

@@ -329,25 +329,7 @@ static int await(struct child *c, struct cc_err *err)
     return c->step ? cc_fail(err, c->error, "start '%s': %s: %s", c->req.path, c->step, strerror(-c->error)) : 0;
 }
 
-int spawn_process(const struct spawn_req *req, pid_t *ret_pid, struct cc_err *err)
-{
-    char         stack[STACK_SIZE] __attribute__((aligned(16)));
-    struct child c = { .req = *req };
-    int          r = start(stack, &c, err);
-
-    if (r < 0)
-        return r;
-    r = await(&c, err);
-    if (r < 0) {
-        while (waitpid(c.pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-        return r;
-    }
-    *ret_pid = c.pid;
-    return 0;
-}
-
-/* ---- several at once */
+/* ---- several under way at once */
 
 struct slot {
     struct child c;

@@ -30,11 +30,7 @@ struct spawn_req {
     const struct rlimit *nofile; /* RLIMIT_NOFILE of the child where the caller has raised its own, or NULL: inherit */
 };
 
-/* 0 and *ret_pid, or a negative errno of the step that failed, which err names; then no process is left. */
-int spawn_process(const struct spawn_req *req, pid_t *ret_pid, struct cc_err *err);
-
-/* Several at once. */
-struct spawn_batch;
+struct spawn_batch; /* several starts that are under way at once */
 
 struct spawn_batch *spawn_batch_new(void); /* NULL: out of memory */
 /* Starts one, and copies what it needs of *req.  0: *ret_pid is a child of ours, of which spawn_next() will tell whether

@@ -12,23 +12,15 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "store/base/cleanup.h"
+#include "store/base/clock.h"
 
 enum {
     KILL_ROUND_MS = 10, /* until what a round did not see, or has let fork, is looked for again */
     TEXT_SIZE = 4096,
 };
-
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t) t.tv_sec * 1000 + (uint64_t) t.tv_nsec / 1000000;
-}
 
 int tree_adopt(struct cc_err *err)
 {
@@ -315,7 +307,7 @@ static size_t kill_round(struct tree_list *l, const struct tree_spare *spare, en
 
 static uint64_t round_ms(uint64_t deadline)
 {
-    uint64_t now = now_ms();
+    uint64_t now = cc_monotonic_ms();
 
     return now >= deadline ? 0 : deadline - now < KILL_ROUND_MS ? deadline - now : KILL_ROUND_MS;
 }
@@ -336,7 +328,7 @@ static void reap_round(const struct tree_list *l, size_t n_own, uint64_t deadlin
     uint64_t until;
 
     for (i = 0; i < n_own; i++) {
-        until = now_ms() + round_ms(deadline);
+        until = cc_monotonic_ms() + round_ms(deadline);
         while (waitpid(l->procs[i].pid, NULL, WNOHANG) == 0) {
             uint64_t left = round_ms(until);
 
@@ -361,12 +353,12 @@ static pid_t first_alive(const struct tree_list *l, size_t n_own)
 /* The kernel promises the lists of children to be whole only while all sleep: "none" is checked in another way. */
 int tree_kill_all_but(const struct tree_spare *spare, uint64_t timeout_ms, pid_t *ret_stuck)
 {
-    uint64_t         deadline = now_ms() + timeout_ms;
+    uint64_t         deadline = cc_monotonic_ms() + timeout_ms;
     enum tree_source source = TREE_FROM_LISTS;
 
     for (;;) {
         struct tree_list l;
-        bool             is_last = now_ms() >= deadline, is_whole = source == TREE_FROM_MACHINE;
+        bool             is_last = cc_monotonic_ms() >= deadline, is_whole = source == TREE_FROM_MACHINE;
         size_t           n_own = kill_round(&l, spare, source), n_all = l.n;
         pid_t            stuck = 0;
 

@@ -8,7 +8,7 @@
 #include "store/base/clock.h"
 
 struct workers {
-    unsigned n, n_alive;
+    unsigned n;
     const struct workers_cbs *cbs;
     void    *ctx;
     struct spawn_batch *batch; /* while an attempt starts */
@@ -38,11 +38,6 @@ struct worker *workers_get(struct workers *ws, unsigned local_rank)
     return &ws->table[local_rank];
 }
 
-unsigned workers_alive(const struct workers *ws)
-{
-    return ws->n_alive;
-}
-
 int workers_start(struct workers *ws, unsigned local_rank, const struct spawn_req *req, struct cc_err *err)
 {
     struct worker *w = &ws->table[local_rank];
@@ -59,7 +54,6 @@ int workers_start(struct workers *ws, unsigned local_rank, const struct spawn_re
         return r;
     w->pid = pid;
     w->is_started = w->is_alive = true;
-    ws->n_alive++;
     return 0;
 }
 
@@ -131,7 +125,6 @@ static void note(struct workers *ws, struct worker *w, int status)
         w->status = status;
         w->ended_at = cc_realtime_ms();
         w->ran_ms = cc_monotonic_ms() - w->started_at;
-        ws->n_alive--;
         ws->cbs->on_exit(ws->ctx, local_rank, w);
     }
 }

@@ -37,7 +37,6 @@ struct workers_cbs {
 struct workers *workers_new(unsigned n, const struct workers_cbs *cbs, void *ctx); /* NULL: no memory */
 struct workers *workers_free(struct workers *ws);
 struct worker  *workers_get(struct workers *ws, unsigned local_rank);
-unsigned        workers_alive(const struct workers *ws);
 /* Several may be on their way: after the last one workers_await() tells whether all have come up. Nothing of *req is
  * needed any more when workers_start() returns. */
 int workers_start(struct workers *ws, unsigned local_rank, const struct spawn_req *req, struct cc_err *err);

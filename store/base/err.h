@@ -12,16 +12,8 @@
 
 enum { CC_ERR_MSG_MAX = 512 };
 
-/* Codes below -4096 are ours; -1..-4095 are negative errno (libuv uses the same values). */
-enum cc_code {
-    CC_EPROTO_VERSION = -5001, /* the peer speaks another protocol version */
-    CC_ERDZV_CLOSED   = -5002, /* the rendezvous no longer admits nodes */
-    CC_ERDZV_TIMEOUT  = -5003, /* fewer than min_nodes arrived in time */
-    CC_EWORKER        = -5004, /* a worker failed and no restart is left */
-};
-
 struct cc_err {
-    int  code; /* 0, or the negative code of the innermost failure */
+    int  code; /* 0, or the negative errno of the innermost failure (libuv has the same values) */
     char msg[CC_ERR_MSG_MAX];
 };
 
@@ -30,8 +22,5 @@ int cc_fail(struct cc_err *err, int code, const char *fmt, ...) __attribute__((f
 
 /* Put context before the message already there: "start rank 3: exec 'train': No such file". Returns err->code. */
 int cc_wrap(struct cc_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* A name for any code, ours or errno's. Static storage, never NULL. */
-const char *cc_code_name(int code);
 
 #endif

@@ -11,6 +11,7 @@
 #include "agent/spawn.h"
 #include "agent/tree.h"
 #include "tests/unit/fake_machine.h"
+#include "tests/unit/spawn_one.h"
 
 #define MOUNTS \
     "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n" \
@@ -93,7 +94,6 @@ Test(cgroup, a_place_that_takes_no_process_is_left_as_it_was)
     cr_assert_neq(access(wanted, F_OK), 0);
     cr_assert_eq(cgroup_fd(c), -1);
     cr_assert_eq(cgroup_kill(c), -ENOENT);
-    cr_assert(cgroup_is_empty(c));
     cgroup_free(c);
     cr_assert_eq(cgroup_fd(NULL), -1);
     fake_free(&f);
@@ -112,7 +112,7 @@ static int start(const struct cgroup *c, char *const *argv, const char *program)
     cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
     req.fd[1] = ends[1];
     cr_assert_geq(req.cgroup_fd, 0);
-    cr_assert_eq(spawn_process(&req, &pid, &err), 0, "%s", err.msg);
+    cr_assert_eq(spawn_one(&req, &pid, &err), 0, "%s", err.msg);
     (void) close(ends[1]);
     return ends[0];
 }
@@ -139,7 +139,6 @@ static void assert_starts_inside(const struct cgroup *c)
     (void) snprintf(wanted, sizeof wanted, "/ccrun-%d\n", (int) getpid());
     cr_assert_not_null(strstr(text, wanted), "%s", text);
     cr_assert_eq(tree_kill_all(20000, NULL), 0);
-    cr_assert(cgroup_is_empty(c));
 }
 
 Test(cgroup, workers_start_inside_their_group_also_after_a_kill)
@@ -166,12 +165,10 @@ Test(cgroup, a_kill_reaches_daemons)
     cr_assert_eq(tree_adopt(NULL), 0);
     fd = start(c, argv, "brood");
     cr_assert_eq(read(fd, &ready, 1), 1);
-    cr_assert_not(cgroup_is_empty(c));
     if (cgroup_kill(c) < 0)
         cr_skip_test("a kernel before 5.14");
     cr_assert_eq(read(fd, &ready, 1), 0, "all who held the pipe are gone");
     cr_assert_eq(tree_kill_all(20000, NULL), 0);
-    cr_assert(cgroup_is_empty(c));
     (void) snprintf(path, sizeof path, "%s", cgroup_path(c));
     cgroup_free(c);
     cr_assert_neq(access(path, F_OK), 0);

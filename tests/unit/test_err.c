@@ -23,9 +23,3 @@ Test(err, a_long_sentence_is_cut_and_stays_a_string)
     cr_assert_eq(cc_fail(&err, -EINVAL, "%s", word), -EINVAL);
     cr_assert_eq(strlen(err.msg), CC_ERR_MSG_MAX - 1);
 }
-
-Test(err, every_code_has_a_name)
-{
-    cr_assert_str_eq(cc_code_name(CC_EWORKER), "worker failed");
-    cr_assert_str_eq(cc_code_name(-ENOENT), "No such file or directory");
-}

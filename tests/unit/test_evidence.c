@@ -181,17 +181,6 @@ Test(evidence, other_signals_get_what_is_known)
     cr_assert_str_eq(ended(SIGRTMIN + 3), "");
 }
 
-Test(evidence, every_signal_has_a_name)
-{
-    char buf[24];
-
-    cr_assert_str_eq(evidence_signal_name(SIGKILL, buf), "SIGKILL");
-    cr_assert_str_eq(evidence_signal_name(SIGRTMIN, buf), "SIGRTMIN");
-    cr_assert_str_eq(evidence_signal_name(SIGRTMIN + 3, buf), "SIGRTMIN+3");
-    cr_assert_str_eq(evidence_signal_name(32, buf), "signal 32");
-    cr_assert_str_eq(evidence_signal_name(0, buf), "signal 0");
-}
-
 Test(evidence, sizes_read_well)
 {
     char buf[32];

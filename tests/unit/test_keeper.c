@@ -19,6 +19,7 @@
 #include "agent/rmtree.h"
 #include "agent/spawn.h"
 #include "agent/tree.h"
+#include "tests/unit/spawn_one.h"
 
 /* A keeper with an agent, run by a child of the test. The agent writes to `out`, the keeper complains to `err`. */
 struct job {
@@ -133,7 +134,7 @@ static pid_t start_brood(int out, const char *mode, const char *n)
     pid_t            pid = -1;
 
     (void) snprintf(path, sizeof path, "%s/tests/brood", getenv("CCRUN_BIN"));
-    if (spawn_process(&req, &pid, NULL) < 0)
+    if (spawn_one(&req, &pid, NULL) < 0)
         _exit(97);
     return pid;
 }
@@ -535,7 +536,7 @@ static void agent_with_foreground_worker(int keeper_fd, int out, const char *arg
     pid_t            pid;
 
     (void) keeper_fd, (void) arg;
-    if (spawn_process(&req, &pid, NULL) < 0 || waitpid(pid, NULL, 0) != pid)
+    if (spawn_one(&req, &pid, NULL) < 0 || waitpid(pid, NULL, 0) != pid)
         _exit(97);
     write_int(out, tcgetpgrp(0) == getpgrp() || tcgetpgrp(0) == getpgid(getppid()));
     _exit(0);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/spawn.h"
+#include "tests/unit/spawn_one.h"
 
 extern char **environ;
 
@@ -47,7 +48,7 @@ static int run(struct spawn_req *req, char *text, size_t size)
 
     cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
     req->fd[1] = ends[1];
-    cr_assert_eq(spawn_process(req, &pid, &err), 0, "%s", err.msg);
+    cr_assert_eq(spawn_one(req, &pid, &err), 0, "%s", err.msg);
     (void) close(ends[1]);
     while (len < size - 1 && (n = read(ends[0], text + len, size - 1 - len)) > 0)
         len += (size_t) n;
@@ -181,7 +182,7 @@ Test(spawn, descriptors_may_overlap_their_targets)
             }
             req.env = env;
             memcpy(req.fd, orders[k], sizeof req.fd);
-            if (spawn_process(&req, &worker, NULL) < 0 || waitpid(worker, &status, 0) != worker)
+            if (spawn_one(&req, &worker, NULL) < 0 || waitpid(worker, &status, 0) != worker)
                 _exit(1);
             _exit(status != 0);
         }
@@ -207,15 +208,15 @@ Test(spawn, a_failed_exec_is_an_error_and_leaves_no_process)
     struct cc_err    err = { 0 };
     pid_t            pid = 0;
 
-    cr_assert_eq(spawn_process(&req, &pid, &err), -ENOENT);
+    cr_assert_eq(spawn_one(&req, &pid, &err), -ENOENT);
     cr_assert_str_eq(err.msg, "start '/nonexistent/x': exec: No such file or directory");
     cr_assert_eq(pid, 0);
     cr_assert_eq(waitpid(-1, NULL, WNOHANG), -1);
     req.path = "/etc/passwd";
-    cr_assert_eq(spawn_process(&req, &pid, NULL), -EACCES);
+    cr_assert_eq(spawn_one(&req, &pid, NULL), -EACCES);
     req.path = "/bin/true";
     req.fd[0] = 999;
-    cr_assert_eq(spawn_process(&req, &pid, &err), -EBADF);
+    cr_assert_eq(spawn_one(&req, &pid, &err), -EBADF);
     cr_assert_str_eq(err.msg, "start '/bin/true': duplicate its standard streams: Bad file descriptor");
 }
 
@@ -238,7 +239,7 @@ Test(spawn, binds_to_the_cpus_that_are_asked_for)
     assert_line(text, "ncpus=1");
     CPU_ZERO(&one);
     req.mask = &one;
-    cr_assert_eq(spawn_process(&req, &(pid_t) { 0 }, NULL), -EINVAL);
+    cr_assert_eq(spawn_one(&req, &(pid_t) { 0 }, NULL), -EINVAL);
 }
 
 Test(spawn, restores_the_oom_score)
@@ -371,7 +372,7 @@ Test(spawn, worker_dies_with_us)
         struct spawn_req req = request("/bin/sleep", argv, ends[1]);
         pid_t            worker;
 
-        if (spawn_process(&req, &worker, NULL) < 0)
+        if (spawn_one(&req, &worker, NULL) < 0)
             _exit(1);
         (void) raise(SIGKILL);
     }

@@ -14,6 +14,7 @@
 
 #include "agent/spawn.h"
 #include "agent/tree.h"
+#include "tests/unit/spawn_one.h"
 
 enum { LIMIT_MS = 20000 };
 
@@ -43,7 +44,7 @@ static int brood(unsigned n, const char *mode, const char *arg, unsigned n_ready
     cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
     req.fd[1] = ends[1];
     while (n-- > 0)
-        cr_assert_eq(spawn_process(&req, &pid, &err), 0, "%s", err.msg);
+        cr_assert_eq(spawn_one(&req, &pid, &err), 0, "%s", err.msg);
     (void) close(ends[1]);
     while (n_ready-- > 0)
         cr_assert_eq(read(ends[0], &c, 1), 1);
