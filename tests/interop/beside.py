@@ -173,7 +173,10 @@ def tree(folder):
 def contents(path):
     data = read(path)
     if path.endswith(".json"):
-        data = document(data.decode())
+        try:
+            data = document(data.decode())
+        except ValueError:
+            pass  # half a document
     elif path.endswith("filtered_stdout.log") or path.endswith("filtered_stderr.log"):
         data = sorted(data.split(b"\n"))
     return ("mode %o" % (os.stat(path).st_mode & 0o777), data)

@@ -13,7 +13,7 @@ class Job:
     """options: before the program. args: of the worker, after it. do: what the worker does at the end (Python).
     shows: what must have been observed, so that nothing is compared with nothing. differs: more documented differences."""
 
-    def __init__(self, name, options, *args, program=None, do="", env=None, signals=(), is_real=False, shows=(), differs=None):
+    def __init__(self, name, options, *args, program=None, do="", env=None, signals=(), is_real=False, shows=("rank 0: $RANK",), differs=None):
         self.name, self.do, self.env, self.signals, self.is_real = name, do, env or {}, signals, is_real
         self.line = [*options, *(program or [HERE + "/beside_worker.py"]), *args]
         self.shows, self.differs = shows, differs or {}
@@ -23,7 +23,7 @@ class Job:
     def is_as_documented(self, key, theirs, ours):
         if theirs == ours:
             return True
-        for pattern, is_right in {**DIFFERS, **self.differs}.items():
+        for pattern, is_right in [*self.differs.items(), *DIFFERS.items()]:  # its own first
             if re.search(pattern, key):
                 return is_right(theirs, ours) if callable(is_right) else (theirs, ours) == is_right
         return False
@@ -58,9 +58,21 @@ DIFFERS = {
     r"\$TORCHELASTIC_ERROR_FILE$": is_private_or_absolute,
     r"^events$|^file parent.json$|/filtered_\w+.log$": lambda a, b: with_any_text(a) == with_any_text(b),
     r"^file tmp/torchelastic_RANDOM/": lambda a, b: b == "(nothing)",  # made only when a log option asks for files
+    r"^file tmp/torchinductor_": lambda a, b: b == "(nothing)",  # torch's, in the launcher
 }
 
 ARGS = ["--lr", "0.1", "", "two words", "--", "-m", "a\nb", "x" * 5000, "\udcff\udcfe", "--nproc-per-node", "${", "$", "$9", "-", "ä"]
+
+
+def lines(text, n):
+    def are_there(folder):
+        return read(folder + "/out").count(b"says: " + text) >= n
+    return are_there
+
+
+def but_its_words(a, b):
+    """All of the events but why the agent was stopped, which torchrun tells by a traceback."""
+    return len(a) == len(b) and a[:-1] == b[:-1] and a[-1][0] == b[-1][0]
 
 
 # ---- what a worker sees
@@ -93,6 +105,13 @@ Job("macros", ["--nproc-per-node=2", MACROS], "$local_rank", "a${local_rank}b", 
     shows=["rank 1: arguments"])
 Job("run_path", ["--run-path", "--nproc-per-node=2"], "a", "b c", shows=["rank 1: arguments"],
     differs={"command line|descriptors|leads its session": lambda a, b: True})  # a process of its own, started like any other
+Job("null_log_dir", ["--log-dir=/dev/null"], differs={r"\$TORCHELASTIC_ERROR_FILE$|its folder there": lambda a, b: True})
+Job("own_store", [], env={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
+    differs={r"\$TORCHELASTIC_USE_AGENT_STORE$": ("False", "True")})
+Job("other_switches", ["--nproc-per-node=2"], env={
+    "TORCH_ELASTIC_WORKER_IDENTICAL": "1", "TORCHELASTIC_HEALTH_CHECK_PORT": "1", "PET_STANDALONE": "1", "PET_NO_PYTHON": "0",
+    "USE_LIBUV": "0", "LOGLEVEL": "ERROR"}, shows=["rank 1: $USE_LIBUV"])
+
 
 # ---- files and the console
 
@@ -176,6 +195,16 @@ open("ready", "w").close() if not rank else until(lambda: os.path.exists("ready"
 if rank: os._exit(5)
 until(lambda: False)
 """, shows=["events", "stdout"])
+failing("silenced_events", ["--event-log-handler=console"], "say('x')", env={"LOGLEVEL": "WARNING"}, shows=["stdout"])
+failing("stopped_events", ["--event-log-handler=console"], "say('up')\n" + HOLD, signals=[(lines(b"up", 2), signal.SIGTERM)],
+        shows=["events"], differs={"^events$": but_its_words})
+failing("half_a_file", ["--log-dir=logs"], """
+if rank: until(lambda: False)
+with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as f:
+    f.write('{"message": ')
+sys.exit(4)
+""", env={"TORCHELASTIC_ERROR_FILE": "@FOLDER@/parent.json"}, shows=["attempt_0/0/error.json"],
+        differs={"^file parent.json$": lambda a, b: "JSONDecodeError" in str(a) and b == "(nothing)"})  # of the launcher itself
 failing("killed", ["--event-log-handler=console"], "import signal\nif rank: os.kill(os.getpid(), signal.SIGKILL)\n" + HOLD, shows=["events"])
 
 # ---- signals to the launcher
@@ -190,12 +219,6 @@ for s in ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2"):
 say("up")
 until(lambda: False)
 """
-
-
-def lines(text, n):
-    def are_there(folder):
-        return read(folder + "/out").count(b"says: " + text) >= n
-    return are_there
 
 
 for s in ("TERM", "INT", "HUP", "QUIT", "USR1"):
