@@ -72,9 +72,9 @@ char *program_find(const struct machine *m, const char *name)
         r = check_executable(path);
         if (r == 0)
             return path;
-        free(path);
-        if (r == -EACCES)
+        if (r == -EACCES && access(path, F_OK) == 0) /* else it is the folder that may not be looked into */
             why = EACCES;
+        free(path);
         if (dir[len] == '\0')
             break;
         dir += len + 1;

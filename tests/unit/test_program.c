@@ -260,3 +260,28 @@ Test(program, a_script_whose_interpreter_is_missing_is_refused)
     }
     stop(&f);
 }
+
+static int why_not(struct fake_machine *f, const char *name)
+{
+    char *path = program_find(&f->m, name);
+    int   why = errno;
+
+    cr_assert_null(path);
+    return why;
+}
+
+Test(program, a_folder_of_PATH_that_may_not_be_looked_into_is_passed_over)
+{
+    struct fake_machine f;
+
+    if (geteuid() == 0) /* who may look into everything */
+        cr_assert_eq(setresuid(65534, 65534, 65534), 0);
+    fake_init(&f, 1);
+    fake_file(&f, "/closed/tool", "x");
+    fake_env(&f, "PATH", "@/closed:@/bin");
+    fake_mode(&f, "/closed", 0);
+    cr_assert_eq(why_not(&f, "tool"), ENOENT);
+    fake_mode(&f, "/closed", 0755);
+    cr_assert_eq(why_not(&f, "tool"), EACCES);
+    fake_free(&f);
+}
