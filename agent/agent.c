@@ -17,6 +17,7 @@
 #include "agent/core/node.h"
 #include "agent/core/workerenv.h"
 #include "agent/keeper.h"
+#include "agent/oomscore.h"
 #include "agent/sentry.h"
 #include "agent/signals.h"
 #include "agent/tell.h"
@@ -52,6 +53,7 @@ struct agent {
     struct tell          tell;
     struct workers      *workers;
     struct workerenv    *env;
+    struct oomscore      oomscore;
     struct cgroup       *cgroup; /* NULL: none may be made here */
     struct node          node;
     unsigned  n_undrained;      /* workers whose streams are not read to the end */
@@ -260,7 +262,6 @@ static int start_worker(struct agent *a, unsigned local_rank, struct cc_err *err
         .path = a->cfg->program,
         .argv = a->cfg->argv,
         .cgroup_fd = cgroup_fd(a->cgroup),
-        .oom_score_adj = INT_MIN,
         .nofile = a->is_nofile_raised ? &a->nofile : NULL,
         .is_foreground = a->terminal.is_ours && a->cfg->stdin_rank == (int) local_rank,
     };
@@ -348,12 +349,14 @@ static void op_start(void *ctx)
         (void) cgroup_renew(a->cgroup);
     tell_round(&a->tell);
     r = make_env(a, &err);
+    oomscore_raise(&a->oomscore);
     for (i = 0; r == 0 && i < a->cfg->nproc; i++)
         r = start_worker(a, i, &err);
     if (workers_await(a->workers, &rank, &late) < 0) { /* the cause of what may have failed above */
         r = cc_wrap(&late, "start rank %u", rank);
         err = late;
     }
+    oomscore_lower(&a->oomscore);
     if (r == 0) {
         tell_workers_run(&a->tell);
         return;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/estate.h"
+#include "agent/oomscore.h"
 #include "agent/tree.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
@@ -287,11 +288,13 @@ static _Noreturn void end_exited(struct keeper *k, int status)
 
 static _Noreturn void keep(struct keeper *k)
 {
-    struct pollfd p[2] = { { .fd = k->signal_fd, .events = POLLIN }, { .fd = k->sock, .events = POLLIN } };
-    struct rlimit lim;
-    siginfo_t     end;
+    struct pollfd   p[2] = { { .fd = k->signal_fd, .events = POLLIN }, { .fd = k->sock, .events = POLLIN } };
+    struct oomscore score = { 0 };
+    struct rlimit   lim;
+    siginfo_t       end;
 
     (void) prctl(PR_SET_NAME, "ccrun-keeper");
+    oomscore_lower(&score);
     if (getrlimit(RLIMIT_NOFILE, &lim) == 0) { /* streams cost two descriptors each, and we start no program */
         lim.rlim_cur = lim.rlim_max;
         (void) setrlimit(RLIMIT_NOFILE, &lim);

@@ -176,22 +176,8 @@ IN_CHILD static void write_file(int dir, const char *path, const char *text, siz
     (void) sys(SYS_close, fd, 0, 0, 0);
 }
 
-IN_CHILD static void write_oom_score_adj(int value)
-{
-    char     text[12];
-    char    *p = text + sizeof text;
-    unsigned v = value < 0 ? -(unsigned) value : (unsigned) value;
-
-    do
-        *--p = (char) ('0' + v % 10);
-    while ((v /= 10) > 0);
-    if (value < 0)
-        *--p = '-';
-    write_file(AT_FDCWD, "/proc/self/oom_score_adj", p, (size_t) (text + sizeof text - p));
-}
-
 /* In the order that matters: the death signal before anything that takes time, and the mask last, when nothing of
- * ours can run any more.  Group and OOM score are best effort: the job is right without them. */
+ * ours can run any more.  The group is best effort: the job is right without it. */
 IN_CHILD static int set_up(struct child *c)
 {
     const struct spawn_req *req = &c->req;
@@ -205,8 +191,6 @@ IN_CHILD static int set_up(struct child *c)
         return -1;
     if (req->cgroup_fd >= 0 && !c->is_in_cgroup)
         write_file(req->cgroup_fd, "cgroup.procs", "0", 1);
-    if (req->oom_score_adj != INT_MIN)
-        write_oom_score_adj(req->oom_score_adj);
     r = req->mask ? sys(SYS_sched_setaffinity, 0, sizeof *req->mask, (long) req->mask, 0) : 0;
     if (r < 0)
         return failed(c, "bind it to its CPUs", r);

@@ -26,7 +26,6 @@ struct spawn_req {
     const cpu_set_t *mask;      /* NULL: inherit */
     int          cgroup_fd;     /* directory of a cgroup v2 group to start in (cgroup.h), or -1; best effort */
     bool         is_foreground; /* own process group in our session, made the terminal's foreground group (fd[0] a tty) */
-    int          oom_score_adj; /* value to restore in the child (best effort), or INT_MIN: leave */
     const struct rlimit *nofile; /* RLIMIT_NOFILE of the child where the caller has raised its own, or NULL: inherit */
 };
 

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     long             mb   = argc > 4 ? strtol(argv[2], NULL, 10) : 0;
     long             runs = argc > 4 ? strtol(argv[3], NULL, 10) : 0;
     int              null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    struct spawn_req req  = { .fd = { null, null, null }, .cgroup_fd = -1, .oom_score_adj = INT_MIN };
+    struct spawn_req req  = { .fd = { null, null, null }, .cgroup_fd = -1 };
 
     if (n <= 0 || mb < 0 || runs <= 0) {
         (void) fprintf(stderr, "usage: agentspawn N MEGABYTES RUNS PROGRAM\n");

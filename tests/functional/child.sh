@@ -76,6 +76,20 @@ is oom_score_adj 321
 has out "core=0 nice=$(($(nice) + 3)) in=$PWD"
 EOF
 
+it 'where memory runs out the kernel takes a worker, not ccrun: also after a restart' <<'EOF'
+(echo -1 >/proc/$$/oom_score_adj) 2>/dev/null || { echo 'a score may not be lowered here'; exit 0; }
+echo 20 >/proc/$$/oom_score_adj
+bg job "$CCRUN" --max-restarts 1 --no-python sh -c '
+    cat /proc/$$/oom_score_adj; [ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 3; exec "$SUPPORT/heed" TERM=0'
+wait_for 'grep -q ^up job.out'
+same '20 20' "$(grep -v ^up job.out | tr '\n' ' ' | sed 's/ $//')"
+for p in $pid $(pgrep -P $pid); do
+    wait_for "[ \$(cat /proc/$p/oom_score_adj) = -500 ]"
+done
+kill $pid
+ends $pid 143
+EOF
+
 it 'the CPU mask is that of ccrun' <<'EOF'
 expect_status 0 taskset -c 0 "$CCRUN" --nproc-per-node 2 --no-python "$SUPPORT/probe"
 same 2 "$(grep -cx ncpus=1 out)"

@@ -102,8 +102,7 @@ Test(cgroup, a_place_that_takes_no_process_is_left_as_it_was)
 static int start(const struct cgroup *c, char *const *argv, const char *program)
 {
     char             path[PATH_MAX], *env[] = { NULL };
-    struct spawn_req req = { .path = path, .argv = argv, .env = env, .fd = { 0, -1, 2 }, .cgroup_fd = cgroup_fd(c),
-                             .oom_score_adj = INT_MIN };
+    struct spawn_req req = { .path = path, .argv = argv, .env = env, .fd = { 0, -1, 2 }, .cgroup_fd = cgroup_fd(c) };
     struct cc_err    err = { 0 };
     pid_t            pid;
     int              ends[2];

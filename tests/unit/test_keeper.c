@@ -129,8 +129,7 @@ static pid_t start_brood(int out, const char *mode, const char *n)
 {
     char             path[PATH_MAX];
     char            *argv[] = { (char *) "brood", (char *) mode, (char *) n, NULL }, *env[] = { NULL };
-    struct spawn_req req = { .path = path, .argv = argv, .env = env, .fd = { 0, out, 2 }, .cgroup_fd = -1,
-                             .oom_score_adj = INT_MIN };
+    struct spawn_req req = { .path = path, .argv = argv, .env = env, .fd = { 0, out, 2 }, .cgroup_fd = -1 };
     pid_t            pid = -1;
 
     (void) snprintf(path, sizeof path, "%s/tests/brood", getenv("CCRUN_BIN"));
@@ -532,7 +531,7 @@ static void agent_with_foreground_worker(int keeper_fd, int out, const char *arg
 {
     char             *argv[] = { (char *) "true", NULL }, *env[] = { NULL };
     struct spawn_req req = { .path = "/bin/true", .argv = argv, .env = env, .fd = { 0, 1, 2 }, .cgroup_fd = -1,
-                             .is_foreground = true, .oom_score_adj = INT_MIN };
+                             .is_foreground = true };
     pid_t            pid;
 
     (void) keeper_fd, (void) arg;

@@ -34,7 +34,7 @@ static const char *helper(const char *name, char *buf, size_t size)
 static struct spawn_req request(const char *path, char *const *argv, int out)
 {
     return (struct spawn_req) { .path = path, .argv = argv, .env = no_env, .fd = { STDIN_FILENO, out, STDERR_FILENO },
-                                .cgroup_fd = -1, .oom_score_adj = INT_MIN };
+                                .cgroup_fd = -1 };
 }
 
 /* Starts `req` with a pipe as its output, reads that to its end, and reaps. The output is NUL-terminated. */
@@ -240,18 +240,6 @@ Test(spawn, binds_to_the_cpus_that_are_asked_for)
     CPU_ZERO(&one);
     req.mask = &one;
     cr_assert_eq(spawn_one(&req, &(pid_t) { 0 }, NULL), -EINVAL);
-}
-
-Test(spawn, restores_the_oom_score)
-{
-    struct spawn_req req;
-    char             path[PATH_MAX], text[8192];
-    char            *argv[] = { (char *) "probe", NULL };
-
-    req = request(helper("probe", path, sizeof path), argv, -1);
-    req.oom_score_adj = 417;
-    cr_assert_eq(run(&req, text, sizeof text), 0);
-    assert_line(text, "oom_score_adj=417");
 }
 
 Test(spawn, a_batch_copies_what_it_needs_and_tells_of_each)

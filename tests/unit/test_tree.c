@@ -31,8 +31,7 @@ static int brood(unsigned n, const char *mode, const char *arg, unsigned n_ready
 {
     char             path[PATH_MAX];
     char            *argv[] = { (char *) "brood", (char *) mode, (char *) arg, NULL }, *env[] = { NULL };
-    struct spawn_req req = { .path = path, .argv = argv, .env = env, .fd = { 0, -1, 2 }, .cgroup_fd = -1,
-                             .oom_score_adj = INT_MIN };
+    struct spawn_req req = { .path = path, .argv = argv, .env = env, .fd = { 0, -1, 2 }, .cgroup_fd = -1 };
     struct cc_err    err = { 0 };
     char             c;
     int              ends[2];

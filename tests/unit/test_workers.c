@@ -36,8 +36,7 @@ static void start(struct workers *ws, unsigned local_rank, const char *script)
 {
     const char *argv[] = { "sh", "-c", script, NULL };
     char       *env[] = { NULL };
-    struct spawn_req req = { .path = "/bin/sh", .argv = (char *const *) argv, .env = env, .cgroup_fd = -1,
-                             .oom_score_adj = INT_MIN };
+    struct spawn_req req = { .path = "/bin/sh", .argv = (char *const *) argv, .env = env, .cgroup_fd = -1 };
     struct cc_err err = { 0 };
     int           null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -123,8 +122,7 @@ Test(workers, a_program_that_is_not_there_is_an_error_with_its_rank, .timeout = 
     struct seen     s = { 0 };
     struct workers *ws = workers_new(3, &cbs, &s);
     char           *argv[] = { (char *) "x", NULL };
-    struct spawn_req req = { .path = "/no/such/program", .argv = argv, .env = argv + 1, .cgroup_fd = -1,
-                             .oom_score_adj = INT_MIN, .fd = { 0, 1, 2 } };
+    struct spawn_req req = { .path = "/no/such/program", .argv = argv, .env = argv + 1, .cgroup_fd = -1, .fd = { 0, 1, 2 } };
     struct cc_err err = { 0 };
     unsigned      rank = 99;
 
