@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -86,6 +87,7 @@ Test(atomicfile, in_a_read_only_directory_a_writable_file_is_written_in_place)
 {
     char          dir[] = "/tmp/atomicfile-XXXXXX", path[64], other[64], cmd[128];
     struct cc_err err = { 0 };
+    bool          is_root = geteuid() == 0;
     int           fd;
 
     cr_assert(mkdtemp(dir));
@@ -94,11 +96,11 @@ Test(atomicfile, in_a_read_only_directory_a_writable_file_is_written_in_place)
     fd = open(path, O_WRONLY | O_CREAT, 0600);
     cr_assert(fd >= 0 && fchmod(fd, 0666) == 0 && close(fd) == 0);
     cr_assert_eq(chmod(dir, 0555), 0);
-    if (geteuid() == 0)
+    if (is_root)
         cr_assert_eq(setresuid(65534, 65534, 0), 0);
     cr_assert_eq(atomicfile_write(path, "new", 3, &err), 0, "%s", err.msg);
     cr_assert_eq(atomicfile_write(other, "new", 3, &err), -EACCES);
-    if (getuid() == 65534)
+    if (is_root)
         cr_assert_eq(setresuid(0, 0, 0), 0);
     cr_assert_eq(chmod(dir, 0700), 0);
     snprintf(cmd, sizeof cmd, "test $(cat %s) = new && rm -r %s", path, dir);
