@@ -30,6 +30,7 @@ enum {
     REST_LIMIT_MS = 100,   /* the agent itself has waited for what outlives SIGKILL, and said so */
     LEFT_LIMIT_MS = 500,   /* what the agent left has outlived its SIGKILL already, and the agent said so */
     SEND_LIMIT_MS = 1000,
+    SEND_SLICE_MS = 50,
 };
 
 enum msg_type { MSG_STREAM, MSG_STREAM_DONE, MSG_PATH, MSG_TERMINAL };
@@ -417,7 +418,7 @@ int keeper_start(const int *extra, int *ret_fd, struct cc_err *err)
 
 /* ---- the agent's side */
 
-/* The keeper reads at once, so a full socket is a keeper that somebody stopped: do not let that hold the job. */
+/* The keeper reads at once, unless somebody has stopped it: that must not hold the job, a second for each message. */
 static int send_msg(int fd, const struct msg *m, size_t path_len, const int *fds)
 {
     union {
@@ -438,16 +439,19 @@ static int send_msg(int fd, const struct msg *m, size_t path_len, const int *fds
         memcpy(CMSG_DATA(&control.align), fds, 2 * sizeof(int));
     }
     for (;;) {
+        int why;
+
         if (sendmsg(fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
             return 0;
-        if (errno == ETOOMANYREFS) /* too many descriptors under way at once */
-            (void) poll(NULL, 0, 1);
-        else if (errno == EAGAIN)
-            (void) poll(&p, 1, SEND_LIMIT_MS);
-        else if (errno != EINTR)
-            return -errno;
-        if (cc_monotonic_ms() >= end)
+        why = errno;
+        if (why != ETOOMANYREFS && why != EAGAIN && why != EINTR)
+            return -why;
+        if (cc_monotonic_ms() >= end || tree_state(getppid()) == 'T')
             return -ETIMEDOUT;
+        if (why == ETOOMANYREFS) /* too many descriptors under way at once */
+            (void) poll(NULL, 0, 1);
+        else
+            (void) poll(&p, 1, SEND_SLICE_MS);
     }
 }
 

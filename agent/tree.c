@@ -133,6 +133,13 @@ static int read_stat(pid_t pid, struct stat_line *ret)
     return 0;
 }
 
+char tree_state(pid_t pid)
+{
+    struct stat_line s;
+
+    return read_stat(pid, &s) < 0 ? '\0' : s.state;
+}
+
 static void list_machine(struct tree_list *l)
 {
     struct dirent   *e;

@@ -257,6 +257,31 @@ Test(keeper, completes_logs_and_removes_files_of_a_killed_agent)
     cr_assert_eq(rmtree(dir), 0);
 }
 
+static void agent_with_a_stopped_keeper(int keeper_fd, int out, const char *arg)
+{
+    uint32_t i;
+
+    (void) arg;
+    (void) kill(getppid(), SIGSTOP);
+    while (tree_state(getppid()) != 'T')
+        ;
+    (void) alarm(20);
+    for (i = 0; i < 10000; i++)
+        keeper_take_back(keeper_fd, i);
+    write_int(out, 1);
+    (void) kill(getppid(), SIGCONT);
+    _exit(0);
+}
+
+Test(keeper, one_that_is_stopped_holds_nobody)
+{
+    struct job j = start(NULL, agent_with_a_stopped_keeper, NULL);
+    char       text[256];
+
+    cr_assert_eq(read_int(j.out), 1);
+    cr_assert_eq(finish(&j, text, sizeof text), 0);
+}
+
 static void agent_dies_of_term(int keeper_fd, int out, const char *arg)
 {
     (void) keeper_fd, (void) arg;
