@@ -141,11 +141,16 @@ static void say_stopping(const struct agent *a, int signum)
 static void say_stuck(const struct agent *a)
 {
     struct tree_list l;
+    char             wchan[64];
+    pid_t            pid;
 
     tree_list(&l, TREE_FROM_MACHINE);
-    if (l.n > 0)
-        say(a, -1, "ccrun: %zu process%s of the job outlived SIGKILL (D state), pid %d %s; left behind\n", l.n,
-            l.n == 1 ? "" : "es", (int) l.procs[0].pid, l.n == 1 ? "that is" : "among them");
+    pid = l.n > 0 ? l.procs[0].pid : 0;
+    if (pid > 0)
+        say(a, -1,
+            "ccrun: %zu process%s of the job outlived SIGKILL (D state) and %s left behind; pid %d sleeps in %s, "
+            "/proc/%d/stack says more\n",
+            l.n, l.n == 1 ? "" : "es", l.n == 1 ? "is" : "are", (int) pid, tree_wchan(pid, wchan, sizeof wchan), (int) pid);
     else
         say(a, -1, "ccrun: something of the job is still there, but /proc does not show it; left behind\n");
     tree_list_free(&l);

@@ -260,6 +260,18 @@ int tree_signal(int signum)
     return n > 0 ? n : signal_unseen(signum);
 }
 
+const char *tree_wchan(pid_t pid, char *buf, size_t size)
+{
+    CC_AUTO_FD int fd = -1;
+    ssize_t        n;
+
+    (void) snprintf(buf, size, "/proc/%d/wchan", (int) pid);
+    fd = open(buf, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? -1 : read(fd, buf, size - 1);
+    buf[n > 0 ? n : 0] = '\0';
+    return n <= 0 || strcmp(buf, "0") == 0 ? "an unknown place" : buf;
+}
+
 bool tree_is_empty(void)
 {
     siginfo_t si;

@@ -16,6 +16,8 @@
 int  tree_adopt(struct cc_err *err);        /* PR_SET_CHILD_SUBREAPER */
 int  tree_signal(int signum);               /* to every descendant; how many it reached, zombies not counted */
 char tree_state(pid_t pid);                 /* of any process: the letter of proc(5); '\0': there is none */
+/* The function of the kernel in which a process sleeps, as far as we may know. `size` of 64 is enough. */
+const char *tree_wchan(pid_t pid, char *buf, size_t size);
 bool tree_is_empty(void);                   /* no child left, not even a zombie */
 /* Kill every descendant and reap it, until none is left or `timeout_ms` have passed. Returns how many are left
  * (processes in D state outlive SIGKILL); *ret_stuck, when not NULL, is then one of

@@ -245,7 +245,7 @@ echo FROZEN >"$group/freezer.state"
 wait_for 'grep -qx FROZEN "$group/freezer.state"'
 kill $pid
 ends $pid 143
-has job.err "1 process of the job outlived SIGKILL (D state), pid $w that is; left behind"
+has job.err "1 process of the job outlived SIGKILL (D state) and is left behind; pid $w sleeps in" "/proc/$w/stack"
 same 1 "$(grep -c ^up job.out)"
 EOF
 
