@@ -128,11 +128,13 @@ ci:
 	+$(Q)MAKE='$(MAKE)' scripts/check quickstart $(parts) lint sanitized
 
 # What the tests see: the programs, the helpers, and for interop a Python with torch.
-test_env = CCRUN=$(abspath $(BIN)/ccrun) SUPPORT=$(abspath $(BIN)/tests)
+# The shell makes the paths absolute: in make a space would end a name.
+abs_bin  = "$$(cd $(BIN) && pwd)"
+test_env = CCRUN=$(abs_bin)/ccrun SUPPORT=$(abs_bin)/tests
 shell_tests = $(or $(TESTS),$(filter-out %/lib.sh %/case.sh,$(wildcard tests/$(1)/*.sh)))
 
 check-unit: $(BIN)/unit-tests $(helpers) $(programs)
-	$(Q)CCRUN_BIN=$(abspath $(BIN)) tests/unit/run $(BIN)/unit-tests
+	$(Q)CCRUN_BIN=$(abs_bin) tests/unit/run $(BIN)/unit-tests
 
 check-functional: $(programs) $(helpers)
 	$(Q)$(test_env) PYTHON='$(PYTHON)' tests/run functional $(call shell_tests,functional)
