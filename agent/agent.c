@@ -639,9 +639,15 @@ static void raise_nofile(struct agent *a)
 static int start_logs(struct agent *a, struct cc_err *err)
 {
     struct logs_cfg cfg = a->cfg->logs;
+    const char     *dir;
+    int             r;
 
     cfg.keeper_fd = a->keeper_fd;
-    return logs_new(&a->logs, &a->loop, &cfg, &logs_cbs, a, err);
+    r = logs_new(&a->logs, &a->loop, &cfg, &logs_cbs, a, err);
+    dir = r == 0 ? logs_run_dir(a->logs) : NULL;
+    if (dir) /* nobody can guess a directory that we made up */
+        say(a, cfg.log_dir ? 1 : 0, "ccrun: log files: %s\n", dir);
+    return r;
 }
 
 /* The default port of a rendezvous belongs to whoever was first; another job on this machine does as well with another. */

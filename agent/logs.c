@@ -574,6 +574,11 @@ const char *logs_stderr_tail(struct logs *l, unsigned local_rank)
     return w->tail_text;
 }
 
+const char *logs_run_dir(const struct logs *l)
+{
+    return l->has_files ? l->dir.run : NULL;
+}
+
 const char *logs_attempt_dir(const struct logs *l)
 {
     return l->has_files ? l->dir.attempt : NULL;

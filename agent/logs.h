@@ -70,7 +70,8 @@ void logs_exited(struct logs *l, unsigned local_rank);
 /* Last bytes of that worker's stderr in this attempt, whole lines, NUL-terminated; valid until its next
  * logs_open(). */
 const char *logs_stderr_tail(struct logs *l, unsigned local_rank);
-const char *logs_attempt_dir(const struct logs *l); /* NULL when there are no files */
+const char *logs_run_dir(const struct logs *l);     /* of all attempts; NULL when there are no files */
+const char *logs_attempt_dir(const struct logs *l); /* the newest attempt's; NULL as above */
 /* A path for TORCHELASTIC_ERROR_FILE of that worker: in the attempt's directory when there is one, else in a
  * private directory that logs_free() removes.  Empty: nowhere (--log-dir /dev/null, or nothing can be
  * written).  After logs_open(). */

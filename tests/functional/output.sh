@@ -154,6 +154,7 @@ kill -KILL "$(cat "/proc/$pid/task/$pid/children" | tr -d ' ')"
 ends $pid 70
 empty_dir
 job 1 'echo hello' -r 1
+matches err "^ccrun: log files: $TMPDIR/torchelastic_"
 same hello "$(cat "$TMPDIR"/torchelastic_*/*/attempt_0/0/stdout.log)"
 EOF
 
