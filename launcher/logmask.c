@@ -45,8 +45,9 @@ int logmask_parse(const char *option, const char *text, uint8_t *masks, unsigned
     } while (!is_bad && *p++ == ',');
     if (is_bad)
         return cc_fail(err, -EINVAL,
-                       "%s: %.200s does not match: <^[0123]$> or <^(\\d:[0123],)*(\\d:[0123])$>", option,
-                       text);
+                       "%s: %.200s does not match: <^[0123]$> or <^(\\d:[0123],)*(\\d:[0123])$> (0 none, 1 stdout, "
+                       "2 stderr, 3 both, for all workers or as RANK:WHAT,...)",
+                       option, text);
     return 0;
 }
 

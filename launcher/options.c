@@ -248,6 +248,8 @@ static const char *guess(const char *text)
     size_t      i;
 
     (void) snprintf(name, sizeof name, "%.*s", (int) strcspn(text, "="), text);
+    if (strcmp(name, "-n") == 0 || strcmp(name, "-np") == 0)
+        return "nproc-per-node"; /* mpirun's */
     near_start(&n, name + (name[1] == '-' ? 2 : 1));
     for (i = 0; i < OPTIONS_N; i++)
         if (option_rows[i].group)
@@ -449,7 +451,8 @@ static int parse(struct options *o, char **argv, const char *(*env)(const char *
         return r;
     if (!*o->worker_argv && (!o->show_config || o->dry_run || o->print_env))
         return cc_fail(err, -EINVAL,
-                       "the following arguments are required: training_script, training_script_args");
+                       "the following arguments are required: training_script, training_script_args (name what to run; "
+                       "--help shows the options)");
     return 0;
 }
 

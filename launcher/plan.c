@@ -146,8 +146,8 @@ static int check_backend(struct options *o, struct cc_err *err)
     }
     return cc_fail(
         err, -EINVAL,
-        "The rendezvous backend '%.100s' is not registered. Did you forget to call `register`?%s%s%s",
-        o->rdzv_backend, n.best ? " (did you mean " : "", n.best ? n.best : "", n.best ? "?)" : "");
+        "The rendezvous backend '%.100s' is not registered: ccrun has static, c10d, etcd-v2 and etcd%s%s%s",
+        o->rdzv_backend, n.best ? "; did you mean " : "", n.best ? n.best : "", n.best ? "?" : "");
 }
 
 /* Is the job alone on a free port, as torchrun makes it when nobody says where the others are to be found? */

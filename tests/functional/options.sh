@@ -45,7 +45,7 @@ refuses '--local_ranks_filter must be a comma-separated list of integers e.g. --
     --local-ranks-filter x
 refuses "Could not find entrypoint under 'torchrun.logs_specs[x]' key" --logs-specs x
 refuses 'The rendezvous backend name must be a non-empty string.' --rdzv-backend=
-refuses "The rendezvous backend 'foo' is not registered. Did you forget to call \`register\`?" --rdzv-backend foo
+refuses "The rendezvous backend 'foo' is not registered: ccrun has static, c10d" --rdzv-backend foo
 refuses 'port is missing in endpoint: h. Try to specify --master-port' --rdzv-endpoint h
 refuses "The port number of the rendezvous endpoint 'h:x' must be an integer between 0 and 65536." --rdzv-endpoint h:x
 refuses 'The last_call timeout (0:00:00) must be positive.' --rdzv-conf last_call_timeout=0

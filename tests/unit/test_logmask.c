@@ -47,13 +47,14 @@ Test(logmask, anything_else_is_refused_as_by_torchrun)
 {
     static const char *const bad[] = { "0:1,", "11", "0:1,1", "1,0:1", "",     "4",   "0:4",
                                        "0:",   ":1", "a",     "0:1 ",  "-1:1", "0:11" };
-    char                     want[128];
+    char                     want[192];
     struct cc_err            err;
     size_t                   i;
 
     for (i = 0; i < CC_COUNT(bad); i++) {
         (void) snprintf(want, sizeof want,
-                        "--redirects: %s does not match: <^[0123]$> or <^(\\d:[0123],)*(\\d:[0123])$>",
+                        "--redirects: %s does not match: <^[0123]$> or <^(\\d:[0123],)*(\\d:[0123])$> "
+                        "(0 none, 1 stdout, 2 stderr, 3 both, for all workers or as RANK:WHAT,...)",
                         bad[i]);
         cr_expect_eq(logmask_parse("--redirects", bad[i], NULL, 0, &err), -EINVAL, "'%s'", bad[i]);
         cr_expect_str_eq(err.msg, want);

@@ -87,8 +87,12 @@ Test(options, usage_errors_have_the_sentences_of_torchrun)
         { "--foo=1 --bar s.py", "unrecognized arguments: --foo=1 --bar" },
         { "--nprc 2 s.py", "unrecognized arguments: --nprc (did you mean --nproc?)" },
         { "-x s.py", "unrecognized arguments: -x" },
-        { "--standalone", "the following arguments are required: training_script, training_script_args" },
-        { "--", "the following arguments are required: training_script, training_script_args" },
+        { "-np 2 s.py", "unrecognized arguments: -np (did you mean --nproc-per-node?)" },
+        { "-n 2 s.py", "unrecognized arguments: -n (did you mean --nproc-per-node?)" },
+        { "--standalone", "the following arguments are required: training_script, training_script_args (name what to run; "
+          "--help shows the options)" },
+        { "--", "the following arguments are required: training_script, training_script_args (name what to run; "
+          "--help shows the options)" },
         { "--max-restarts 3000000000 s.py", "argument --max-restarts/--max_restarts: int value out of range "
                                             "(-2147483648 to 2147483647): '3000000000'" },
         { "--max-restarts 99999999999999999999 s.py",

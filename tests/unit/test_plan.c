@@ -72,17 +72,19 @@ Test(plan, bad_values_have_the_sentences_of_torchrun)
                                     "--local_ranks_filter=0,1,2" },
         { "--logs-specs foo",
           "Could not find entrypoint under 'torchrun.logs_specs[foo]' key: ccrun loads no Python plug-ins" },
-        { "-r 4", "--redirects: 4 does not match: <^[0123]$> or <^(\\d:[0123],)*(\\d:[0123])$>" },
-        { "-t 0:1,", "--tee: 0:1, does not match: <^[0123]$> or <^(\\d:[0123],)*(\\d:[0123])$>" },
+        { "-r 4", "--redirects: 4 does not match: <^[0123]$> or <^(\\d:[0123],)*(\\d:[0123])$> (0 none, 1 stdout, "
+          "2 stderr, 3 both, for all workers or as RANK:WHAT,...)" },
+        { "-t 0:1,", "--tee: 0:1, does not match: <^[0123]$> or <^(\\d:[0123],)*(\\d:[0123])$> (0 none, 1 stdout, "
+          "2 stderr, 3 both, for all workers or as RANK:WHAT,...)" },
         { "--shutdown-timeout -1", "shutdown_timeout must be non-negative, got -1" },
         { "--no-python -m",
           "Don't use both the '--no-python' flag and the '--module' flag at the same time." },
         { "--rdzv-backend=", "The rendezvous backend name must be a non-empty string." },
         { "--rdzv-backend foo",
-          "The rendezvous backend 'foo' is not registered. Did you forget to call `register`?" },
+          "The rendezvous backend 'foo' is not registered: ccrun has static, c10d, etcd-v2 and etcd" },
         { "--rdzv-backend c10",
-          "The rendezvous backend 'c10' is not registered. Did you forget to call `register`? (did you "
-          "mean c10d?)" },
+          "The rendezvous backend 'c10' is not registered: ccrun has static, c10d, etcd-v2 and etcd; did you "
+          "mean c10d?" },
         { "--rdzv-endpoint h", "port is missing in endpoint: h. Try to specify --master-port" },
         { "--rdzv-endpoint h:x",
           "The port number of the rendezvous endpoint 'h:x' must be an integer between 0 and 65536." },
