@@ -138,8 +138,7 @@ void failure_why(const struct failure *x, char *buf, size_t size)
         (void) snprintf(buf, size, "Signal %d (%s) received by PID %d", WTERMSIG(x->f.status),
                         cc_signal_name(WTERMSIG(x->f.status), name), (int) x->f.pid);
     else
-        (void) snprintf(buf, size,
-                        "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html");
+        (void) snprintf(buf, size, "To enable traceback see: %s", FAILURE_RECORD_URL);
 }
 
 /* The last line of the form `  File "PATH", line N, in NAME`: Python prints the innermost frame last. */

@@ -10,6 +10,7 @@
 #include "agent/report.h"
 
 enum { FAILURE_TAIL_LINES = 20 };
+#define FAILURE_RECORD_URL "https://pytorch.org/docs/stable/elastic/errors.html"
 
 struct failure {
     struct report_failure f;         /* its strings are ours; stderr_tail has at most FAILURE_TAIL_LINES */

@@ -54,15 +54,32 @@ static void put_head(const struct report_text *t, FILE *to)
                    x->f.attempt + 1, t->cfg->max_restarts + 1);
 }
 
+/* The lines of stderr that stand for an exception that is not known, or NULL. Where it is known, the message says it,
+ * and the tail is on the console already. */
+static const char *tail_of(const struct failure *x, unsigned *n)
+{
+    const char *p;
+
+    *n = 0;
+    if (x->message || !x->f.stderr_tail)
+        return NULL;
+    p = plaintext_tail(x->f.stderr_tail, FAILURE_TAIL_LINES, n);
+    return *n > 0 ? p : NULL;
+}
+
 /* torchrun's names and columns: scripts look for them. */
 static void put_block(const struct report_text *t, FILE *to)
 {
     const struct failure *x = t->failures[t->first];
     const char           *file = failure_error_file(x);
     char                  at[32], why[WHY_MAX], where[160], name[CC_SIGNAME_MAX];
+    unsigned              n_tail;
 
     local_time(failure_time(x), at);
-    failure_why(x, why, sizeof why);
+    if (WIFEXITED(x->f.status) && tail_of(x, &n_tail))
+        (void) snprintf(why, sizeof why, "see stderr below (@record brings it here: %s)", FAILURE_RECORD_URL);
+    else
+        failure_why(x, why, sizeof why);
     failure_where(x, where, sizeof where);
     (void) fprintf(to, "Root Cause (first observed failure):\n  time      : %s\n  host      : %s\n", at,
                    t->cfg->host);
@@ -161,16 +178,20 @@ static void put_group(const struct other *others, size_t n, unsigned *ranks, FIL
         (void) fprintf(to, "  rank%s %s: %s\n", n > 1 ? "s" : "", list, others[0].how);
 }
 
+/* One that was told to end is no failure of its own, however it took that. */
 static void put_counts(const struct report_text *t, size_t n_left, FILE *to)
 {
-    (void) fprintf(to, "Others: %u ended with 0, %u stopped by ccrun. Failures: ", t->n_ok, t->n_stopped);
-    if (t->n == 1)
-        (void) fputs("<NO_OTHER_FAILURES>\n", to);
-    else if (n_left == 0)
-        (void) fprintf(to, "%zu\n", t->n - 1);
-    else
-        (void) fprintf(to, "%zu, of which %zu ended in yet other ways%s\n", t->n - 1, n_left,
+    unsigned n_failed = 0;
+
+    for (size_t i = 0; i < t->n; i++)
+        n_failed += i != t->first && !t->failures[i]->f.is_killed_by_us;
+    if (t->n == 1 && t->n_ok + t->n_stopped == 0)
+        return; /* there are no others */
+    (void) fprintf(to, "Others: %u ended with 0, %u stopped by ccrun, %u failed too", t->n_ok, t->n_stopped, n_failed);
+    if (n_left > 0)
+        (void) fprintf(to, "; %zu of them not in these lines%s", n_left,
                        t->cfg->json_file ? "" : " (--report FILE tells them all)");
+    (void) fputc('\n', to);
 }
 
 static int put_others(const struct report_text *t, FILE *to)
@@ -205,16 +226,12 @@ static void put_files(const struct report_text *t, FILE *to)
         (void) fprintf(to, "Report: %s\n", json);
 }
 
-/* Only where no exception is known: else the message says it, and the tail is on the console already. */
 static void put_tail(const struct failure *x, FILE *to)
 {
-    unsigned    n = 0;
-    const char *p = x->f.stderr_tail;
+    unsigned    n;
+    const char *p = tail_of(x, &n);
 
-    if (x->message || !p)
-        return;
-    p = plaintext_tail(p, FAILURE_TAIL_LINES, &n);
-    if (n == 0)
+    if (!p)
         return;
     (void) fprintf(to, "Last %u line%s of stderr of rank %u:\n", n, n > 1 ? "s" : "", x->f.rank);
     while (*p) {

@@ -38,7 +38,8 @@ it 'says who failed first, when, and what the others did (W4, E5, E6)' <<'EOF'
 job 4 '[ $LOCAL_RANK = 2 ] || exec sleep 60; exit 3'
 matches err '^ccrun: ChildFailedError: sh FAILED: rank 2 \(local_rank: 2, pid: [0-9]+\) on [^ ]+ exited with code 3 at [0-9:]{8} after [0-9.]+ s, attempt 1 of 1$'
 has err 'Root Cause (first observed failure):' '  rank      : 2 (local_rank: 2)' '  error_file: <N/A>' \
-    'To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html' 'ranks 0-1,3: SIGTERM by ccrun'
+    'To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html' \
+    'Others: 0 ended with 0, 3 stopped by ccrun, 0 failed too' '  ranks 0-1,3: SIGTERM by ccrun'
 matches err '^  time      : [0-9]{4}-[0-9]{2}-[0-9]{2}_[0-9]{2}:[0-9]{2}:[0-9]{2}$'
 matches err '^  host      : .'
 EOF
@@ -47,7 +48,7 @@ it 'a peer that ends with 0 when told to is no failure (W5)' <<'EOF'
 job 2 '[ $LOCAL_RANK = 0 ] && { : >ready; trap "exit 0" TERM; while :; do sleep 0.05; done; }
        until [ -e ready ]; do sleep 0.02; done; exit 3'
 same 3 $st
-has err '<NO_OTHER_FAILURES>' '1 ended with 0'
+has err 'Others: 1 ended with 0, 0 stopped by ccrun, 0 failed too'
 lacks err SIGTERM
 EOF
 
