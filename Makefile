@@ -28,15 +28,17 @@ say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
 PKG_CONFIG ?= pkg-config
 pc = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
+PC_CFLAGS := $(call pc,--cflags libuv libcjson)
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 \
         -Wswitch-enum -Wimplicit-fallthrough -Wundef -Wcast-qual -Wpointer-arith -Werror
 OPT    ?= -O2 -g
 CFLAGS ?=
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
-ALL_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -I$(OUT)/gen $(WARN) $(OPT) -fno-strict-aliasing -fstack-protector-strong \
+BASE_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -I$(OUT)/gen $(WARN) $(OPT) -fno-strict-aliasing -fstack-protector-strong \
              -ffunction-sections -fdata-sections $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined) \
-             -DCCRUN_VERSION='"$(VERSION)"' $(call pc,--cflags libuv libcjson) $(CFLAGS)
+             -DCCRUN_VERSION='"$(VERSION)"' $(PC_CFLAGS) $(CFLAGS)
+ALL_CFLAGS = $(BASE_CFLAGS)
 ALL_LDFLAGS = -Wl,--as-needed -Wl,-z,relro $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 LIBS_UV    := $(or $(call pc,--libs libuv),-luv)
 LIBS_CJSON := $(or $(call pc,--libs libcjson),-lcjson)
@@ -68,7 +70,15 @@ help:
 
 # ---- objects
 
-$(OBJ)/%.o: %.c
+# Objects are made again when the flags have changed, not whenever the Makefile has.
+.PHONY: FORCE
+$(OUT)/flags: content = $(CC) $(BASE_CFLAGS)
+$(OUT)/commit: content = $(COMMIT)
+$(OUT)/flags $(OUT)/commit: FORCE
+	@mkdir -p $(@D)
+	@$(file >$@.new,$(content)) cmp -s $@.new $@ || cp $@.new $@
+
+$(OBJ)/%.o: %.c $(OUT)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
@@ -79,6 +89,7 @@ $(OUT)/libccrun-all.a: $(lib_obj)
 
 # ---- programs
 
+$(OBJ)/launcher/main.o: $(OUT)/commit
 $(OBJ)/launcher/main.o: ALL_CFLAGS += -DCCRUN_COMMIT='"$(COMMIT)"'
 
 $(BIN)/ccrun: $(OBJ)/launcher/main.o $(OUT)/libccrun-all.a
@@ -99,7 +110,8 @@ $(BIN)/tests/%: $(OBJ)/tests/support/%.o $(OUT)/libccrun-all.a
 
 # ---- tests
 
-$(OBJ)/tests/unit/%.o: ALL_CFLAGS += $(call pc,--cflags criterion) -Wno-cast-qual -Wno-conversion
+CRITERION_CFLAGS := $(call pc,--cflags criterion)
+$(OBJ)/tests/unit/%.o: ALL_CFLAGS += $(CRITERION_CFLAGS) -Wno-cast-qual -Wno-conversion
 
 $(BIN)/unit-tests: $(unit_obj) $(OUT)/libccrun-all.a
 	@mkdir -p $(@D)
@@ -290,8 +302,5 @@ clean:
 	$(Q)rm -rf $(BUILD)
 
 .SECONDARY: # objects of helpers are not intermediate files
-
-# A changed Makefile rebuilds everything.
-$(lib_obj) $(unit_obj): Makefile
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
