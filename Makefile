@@ -277,6 +277,8 @@ $(completions): $(BIN)/ccrun
 	@mkdir -p $(@D)
 	$(Q)$(BIN)/ccrun --dump=$(dump) >$@.new && mv $@.new $@
 
+all: man $(completions) # so that `sudo make install` makes nothing in the user's build folder
+
 .PHONY: install uninstall dist
 install: $(programs) $(completions) man
 	$(Q)install -d $(bindir) $(bash_completions) $(zsh_completions) $(fish_completions) \
@@ -295,7 +297,7 @@ uninstall:
 dist:
 	@mkdir -p $(BUILD)
 	$(Q)git archive --format=tar --prefix=ccrun-$(VERSION)/ HEAD | gzip -9n >$(BUILD)/ccrun-$(VERSION).tar.gz
-	$(Q)cd $(BUILD) && sha256sum ccrun-$(VERSION).tar.gz
+	$(Q)sha256sum $(BUILD)/ccrun-$(VERSION).tar.gz
 
 .PHONY: clean
 clean:
