@@ -1,5 +1,6 @@
 #include "agent/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -169,6 +170,29 @@ static void drop(struct cgroup *c)
     (void) rmtree(c->path);
 }
 
+/* Groups beside ours whose ccrun was killed together with its keeper, or left a process in D state. Only an empty group
+ * can be removed; if one was just made by a ccrun of another PID namespace, that one starts its workers without. */
+static void remove_stale(const char *own)
+{
+    char           parent[PATH_MAX];
+    char          *slash;
+    struct dirent *e;
+    DIR           *dir;
+    int            pid, end;
+
+    (void) memcpy(parent, own, strlen(own) + 1);
+    slash = strrchr(parent, '/');
+    *slash = '\0';
+    dir = opendir(parent);
+    while (dir && (e = readdir(dir))) {
+        end = 0;
+        if (sscanf(e->d_name, "ccrun-%d%n", &pid, &end) == 1 && !e->d_name[end] && kill(pid, 0) < 0 && errno == ESRCH)
+            (void) unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
+    }
+    if (dir)
+        (void) closedir(dir);
+}
+
 /* A group of this name is left from a ccrun that was killed and had our pid, or it is ours and holds a process in D
  * state: then it does not go, and there is no new one. */
 int cgroup_renew(struct cgroup *c)
@@ -178,6 +202,8 @@ int cgroup_renew(struct cgroup *c)
     if (c->dir >= 0 && !c->is_killed)
         return 0;
     drop(c);
+    if (!c->is_killed)
+        remove_stale(c->path);
     if (mkdir(c->path, 0755) < 0 && (errno != EEXIST || rmtree(c->path) < 0 || mkdir(c->path, 0755) < 0))
         return -errno;
     c->is_killed = false;

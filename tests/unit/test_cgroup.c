@@ -79,6 +79,14 @@ Test(cgroup, nothing_is_known_where_nothing_is_mounted)
     fake_free(&f);
 }
 
+static bool is_there(struct fake_machine *f, const char *name)
+{
+    char path[PATH_MAX];
+
+    (void) snprintf(path, sizeof path, "%s/sys/fs/cgroup/pod/job/%s", f->root, name);
+    return access(path, F_OK) == 0;
+}
+
 Test(cgroup, a_place_that_takes_no_process_is_left_as_it_was)
 {
     struct fake_machine f;
@@ -90,8 +98,13 @@ Test(cgroup, a_place_that_takes_no_process_is_left_as_it_was)
     cr_assert_not_null(c);
     (void) snprintf(wanted, sizeof wanted, "%s/sys/fs/cgroup/pod/job/ccrun-%d", f.root, (int) getpid());
     cr_assert_str_eq(cgroup_path(c), wanted);
+    fake_dir(&f, "/sys/fs/cgroup/pod/job/ccrun-999999999"); /* no pid reaches that */
+    fake_dir(&f, "/sys/fs/cgroup/pod/job/ccrun-1");
+    fake_dir(&f, "/sys/fs/cgroup/pod/job/ccrun-999999999x");
     cr_assert_lt(cgroup_renew(c), 0, "a folder that is no cgroup");
     cr_assert_neq(access(wanted, F_OK), 0);
+    cr_assert(!is_there(&f, "ccrun-999999999"), "left by a dead one");
+    cr_assert(is_there(&f, "ccrun-1") && is_there(&f, "ccrun-999999999x"));
     cr_assert_eq(cgroup_fd(c), -1);
     cr_assert_eq(cgroup_kill(c), -ENOENT);
     cgroup_free(c);
