@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/base/macros.h"
@@ -194,9 +195,12 @@ static int find_program(struct job *j, struct cc_err *err)
 static int check_report_file(const char *path, struct cc_err *err)
 {
     char        dir[PATH_MAX];
+    struct stat st;
     const char *slash = path ? strrchr(path, '/') : NULL;
     int         n;
 
+    if (path && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return cc_fail(err, -EISDIR, "--report: '%s' is a directory; name a file", path);
     if (!path || access(path, W_OK) == 0)
         return 0;
     if (errno != ENOENT)

@@ -1,4 +1,5 @@
 /* main.c - ccrun: the command line becomes a checked job, a keeper and an agent. The only place that prints and exits. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,17 @@ static void print_version(void)
                   CCRUN_COMMIT[0] ? ")" : "", uv_version_string());
 }
 
+/* A disk that is full, a pipe that nobody reads: what was asked for is not there. */
+static int printed(void)
+{
+    struct cc_err err = { 0 };
+
+    if (fflush(stdout) == 0)
+        return 0;
+    (void) cc_fail(&err, -errno, "cannot write to standard output: %s", strerror(errno));
+    return complain(&err, AGENT_EXIT_INTERNAL);
+}
+
 /* Everything that only prints. -1: there is a job to run. */
 static int only_prints(const struct options *o)
 {
@@ -41,7 +53,7 @@ static int only_prints(const struct options *o)
         (void) options_dump(stdout, o->dump);
     else
         return -1;
-    return fflush(stdout) == 0 ? 0 : AGENT_EXIT_INTERNAL;
+    return printed();
 }
 
 static void print_warnings(const struct options *o)
@@ -87,7 +99,7 @@ static int show_or_run(struct job *j)
     if (o->print_env && job_show_env(stdout, j, &err) < 0)
         return complain(&err, AGENT_EXIT_INTERNAL);
     if (o->show_config || o->dry_run || o->print_env)
-        return fflush(stdout) == 0 ? 0 : AGENT_EXIT_INTERNAL;
+        return printed();
     print_hints(j);
     return run(j);
 }
@@ -118,8 +130,10 @@ int main(int argc, char **argv)
     int            status;
 
     (void) argc;
-    if (stdstreams_open() < 0)
-        return AGENT_EXIT_INTERNAL;
+    if (stdstreams_open() < 0) {
+        (void) cc_fail(&err, -errno, "a standard stream is closed, and '/dev/null' cannot be opened: %s", strerror(errno));
+        return complain(&err, AGENT_EXIT_INTERNAL);
+    }
     if (options_parse(&o, argv, get_env, &err) < 0) {
         options_usage(stderr);
         status = complain(&err, AGENT_EXIT_USAGE);

@@ -35,6 +35,8 @@ int program_exit_status(int code)
     case -ENOTDIR: return 127;
     case -EACCES:
     case -EISDIR:
+    case -ELOOP:
+    case -ENAMETOOLONG:
     case -ENOEXEC: return 126;
     case -EINVAL: return 2;
     default: return 70;

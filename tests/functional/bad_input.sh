@@ -30,6 +30,7 @@ EOF
 
 it 'a report that could not be written at the end' <<'EOF'
 refused "no file can be made in '/nosuch/'" --report /nosuch/report.json
+refused "--report: '/' is a directory" --report /
 EOF
 
 it 'a port that is taken, and by whom' <<'EOF'

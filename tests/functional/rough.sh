@@ -31,6 +31,15 @@ for n in 100000 1000000; do # the workers have gone and ccrun writes; they stand
 done
 EOF
 
+it 'what only prints says when it cannot' <<'EOF'
+for what in --help --version '--dry-run --no-python true' '--print-env --no-python true'; do
+    status=0
+    "$CCRUN" $what >/dev/full 2>err || status=$?
+    same 70 $status
+    has err 'cannot write to standard output: No space left on device'
+done
+EOF
+
 # ---- signals
 
 it 'any signal of --signals-to-handle reaches the agent, not only the usual ones' <<'EOF'

@@ -228,6 +228,17 @@ Test(program, what_execve_would_refuse_is_said_before)
     stop(&f);
 }
 
+Test(program, a_name_that_is_too_long_cannot_be_run)
+{
+    struct fake_machine f;
+    char                name[5000] = "./";
+
+    start(&f);
+    memset(name + 2, 'x', sizeof name - 3);
+    refuse(&f, (struct program_req){ .script = name, .is_no_python = true }, 126, "xx': File name too long");
+    stop(&f);
+}
+
 Test(program, a_script_whose_interpreter_is_missing_is_refused)
 {
     static const struct {
