@@ -33,8 +33,8 @@ struct cgroup;
  * anything to remove. NULL: there is no cgroup v2, or no memory. */
 struct cgroup *cgroup_new(const char *root);
 const char    *cgroup_path(const struct cgroup *c);
-/* Before each attempt: makes the group, anew after a kill; the first time it removes what dead ones left beside it.  0, or a negative errno: none may be made here, or it takes
- * nobody; then cgroup_fd() is -1 and the attempt goes without. */
+/* Before each attempt: makes the group, anew after a kill; the first time it removes what dead ones left beside it.  0, or
+ * a negative errno: none may be made here, or it takes nobody; then cgroup_fd() is -1 and the attempt goes without. */
 int            cgroup_renew(struct cgroup *c);
 int            cgroup_fd(const struct cgroup *c); /* for spawn_req.cgroup_fd; -1 also when c is NULL */
 int            cgroup_kill(struct cgroup *c);     /* SIGKILL to all in it; 0, or a negative errno: walk the tree */
