@@ -75,8 +75,7 @@ help:
 $(OUT)/flags: content = $(CC) $(BASE_CFLAGS)
 $(OUT)/commit: content = $(COMMIT)
 $(OUT)/flags $(OUT)/commit: FORCE
-	@mkdir -p $(@D)
-	@$(file >$@.new,$(content)) cmp -s $@.new $@ || cp $@.new $@
+	@$(shell mkdir -p '$(@D)')$(file >$@.new,$(content)) cmp -s $@.new $@ || cp $@.new $@ # make expands before it runs
 
 $(OBJ)/%.o: %.c $(OUT)/flags
 	@mkdir -p $(@D)
