@@ -6,6 +6,12 @@ fail() {
     exit 1
 }
 
+# skip WHY: this machine cannot run the case, or the rest of it.
+skip() {
+    echo "$*" >"$T.skip"
+    exit 0
+}
+
 # bg NAME command...: start in the background with stdin from /dev/null, output in NAME.out and NAME.err; sets $pid.
 # A shell makes its background jobs ignore INT and QUIT; a user's command does not, so that is undone.
 bg() {

@@ -5,7 +5,7 @@
 words <<'EOF'
 # as_pid_1 command...: in a PID namespace of its own, in the background; $pid is a process outside that can be signalled.
 as_pid_1() { bg job unshare --pid --fork --mount-proc --kill-child "$@"; }
-can_be_pid_1() { unshare --pid --fork --mount-proc true 2>/dev/null || { echo 'no PID namespace may be made here'; exit 0; }; }
+can_be_pid_1() { unshare --pid --fork --mount-proc true 2>/dev/null || skip 'no PID namespace may be made here'; }
 inside() { wait_for 'init=$(pgrep -P '"$pid"')'; } # sets $init: PID 1 as it is seen from outside
 EOF
 

@@ -63,6 +63,21 @@ expect_status 1 "$LIB/../run" some t.sh
 has out 'FAIL   1 passed' 'the file ended early' 'some: 1 passed, 1 failed'
 EOF
 
+it 'says which case was skipped, and why, and does not count it as passed' <<'EOF'
+write <<'X'
+it 'is fine' true
+it 'is skipped' <<'Y'
+skip 'no bananas'
+false
+Y
+done_testing
+X
+expect_status 0 sh t.sh
+has out 'ok 2 - is skipped # SKIP no bananas'
+expect_status 0 "$LIB/../run" some t.sh
+has out 'ok     1 passed' '    skipped: is skipped: no bananas' 'some: 1 passed, 0 failed, 1 skipped'
+EOF
+
 it 'counts over several files and says which one failed' <<'EOF'
 write <<'X'
 it 'is fine' true

@@ -8,6 +8,7 @@
 #   words <<'EOF'                             functions for the cases that follow in this file
 #   limit 60                                  seconds for the cases that follow (20 by default)
 #   skip_all 'why'                            this machine cannot run the file
+#   skip 'why'                                in a case: this machine cannot run it, or the rest of it
 #   done_testing                              at the end
 #
 # A case runs in an empty folder of its own (also $T; $SHARED is common to the cases of a file), in a shell of its own, with the words of case.sh, and is over
@@ -42,13 +43,13 @@ it() {
         set -- sh -eu "$TOP/$n.sh"
     fi
     if (cd "$T" && exec "$SUPPORT/within" "$seconds" "$@") >"$TOP/log" 2>&1 </dev/null; then
-        echo "ok $n - $what"
+        echo "ok $n - $what$([ ! -e "$T.skip" ] || sed 's/^/ # SKIP /' "$T.skip")"
     else
         echo "not ok $n - $what (status $?)"
         n_bad=$((n_bad + 1))
         tail -n 60 "$TOP/log" | sed 's/^/# /'
     fi
-    rm -rf "$T"
+    rm -rf "$T" "$T.skip"
 }
 
 skip_all() {

@@ -52,7 +52,7 @@ EOF
 
 it 'refuses a module that Python does not find, with one line (C29)' <<'EOF'
 [ -n "$PYTHON" ] && PYTHON_EXEC=$PYTHON && export PYTHON_EXEC
-command -v "${PYTHON_EXEC:-python3}" >/dev/null || { echo 'no Python'; exit 0; }
+command -v "${PYTHON_EXEC:-python3}" >/dev/null || skip 'no Python'
 refuses 127 "no module named 'nosuchmodule'" -m nosuchmodule
 echo >train.py
 refuses 127 "no module named 'train.py': --module takes a module name, 'train' without .py" -m train.py
@@ -100,7 +100,7 @@ same 'mytool x' "$(cat out)"
 EOF
 
 it 'runs a file as the main program with --run-path' <<'EOF'
-command -v "${PYTHON:-python3}" >/dev/null || { echo 'no Python'; exit 0; }
+command -v "${PYTHON:-python3}" >/dev/null || skip 'no Python'
 export PYTHON_EXEC="${PYTHON:-python3}"
 echo 'import sys; print(__name__, sys.argv)' >s.py
 expect_status 0 "$CCRUN" --run-path s.py -c 'a b'

@@ -36,7 +36,7 @@ ends "$server" 0
 EOF
 
 it 'listens on IPv6 too' <<'EOF'
-[ -e /proc/net/if_inet6 ] && grep -q '^0*1 ' /proc/net/if_inet6 || exit 0
+[ -e /proc/net/if_inet6 ] && grep -q '^0*1 ' /proc/net/if_inet6 || skip 'no IPv6 here'
 serve --host ::1
 matches store.out '^listening on \[::1\]:[0-9]+$'
 "$SUPPORT/storeclientuv" ::1 "$port" ccrun >out || { cat out; exit 1; }
