@@ -19,14 +19,15 @@ rss() { # kB that these processes have in memory together
 EOF
 
 it 'C25: a start and an end take milliseconds (W1)' <<'EOF'
+shell=$(best_of_10 sh -c '/bin/true; exit 0') # what two processes cost now, on a machine that may be busy
 took=$(best_of_10 "$CCRUN" --standalone --no-python /bin/true)
-[ "$took" -le 30 ] || fail "$took ms"
+[ "$took" -le $((20 + 5 * shell)) ] || fail "$took ms, a shell $shell ms"
 took=$(best_of_10 sh -c 'exec "$CCRUN" --help >help')
-[ "$took" -le 30 ] || fail "--help: $took ms"
+[ "$took" -le $((20 + 5 * shell)) ] || fail "--help: $took ms, a shell $shell ms"
 EOF
 
 it 'C25: keeper and agent together are small' <<'EOF'
-! grep -q __asan_init "$CCRUN" || exit 0 # its shadow memory is not what is meant
+! grep -q __asan_init "$CCRUN" || skip 'a sanitizer has memory of its own'
 bg job "$CCRUN" --nproc-per-node 8 --no-python sh -c 'echo up; exec sleep 50'
 wait_for '[ "$(grep -c up job.out)" -eq 8 ]'
 used=$(rss $pid $(pgrep -P $pid))
@@ -37,7 +38,8 @@ EOF
 
 it 'C26: four thousand clients connect, set, get and meet' <<'EOF'
 cat >crowd.sh <<'X'
-{ [ "$1" = same ] || { ip link set lo up && echo 128 >/proc/sys/net/core/somaxconn; } 2>err; } || { echo 'no network of its own'; exit 0; }
+{ [ "$1" = same ] || { ip link set lo up && echo 128 >/proc/sys/net/core/somaxconn; } 2>err; } ||
+    { sed 's/^/none in a network of its own: /' err >"$T.skip"; exit 0; }
 rm -f ready
 "${CCRUN%/*}/ccrun-store" --port 0 --ready-fd 5 5>ready &
 until [ -s ready ]; do sleep 0.02; done
@@ -49,7 +51,8 @@ kill $!
 wait $!
 X
 sh -eu crowd.sh same
-! unshare -n true 2>/dev/null || unshare -n sh -eu crowd.sh own # a queue of 128 for those that the server has not seen yet
+unshare -n true 2>/dev/null || skip 'a network of its own may not be made here'
+unshare -n sh -eu crowd.sh own # a queue of 128 for those that the server has not seen yet
 EOF
 
 it 'C33: it says that it is for Linux' <<'EOF'

@@ -75,15 +75,15 @@ cmp out want
 EOF
 
 it 'on a terminal one worker has it to itself, two share its last row for their bars' <<'EOF'
-command -v script >/dev/null || exit 0
-script -qec "$CCRUN --no-python sh -c 'test -t 1 && test -t 2 && echo mine'" /dev/null >out </dev/null
+command -v script >/dev/null || skip 'no script(1)'
+script -qec "\"\$CCRUN\" --no-python sh -c 'test -t 1 && test -t 2 && echo mine'" /dev/null >out </dev/null
 has out mine
 cat >bars <<'END'
 test -t 1 || printf '\r10%%\r'
 sleep 0.2
 echo done
 END
-script -qec "$CCRUN --nproc-per-node 2 --no-python sh bars" /dev/null >out </dev/null
+script -qec "\"\$CCRUN\" --nproc-per-node 2 --no-python sh bars" /dev/null >out </dev/null
 printf '\r10%%' >bar
 has out "$(cat bar)"
 lacks out '10%done'
@@ -282,7 +282,7 @@ EOF
 
 it '250 workers with log files fit under a soft limit of 1024 open files, which stays theirs' <<'EOF'
 limit=$(ulimit -Hn)
-[ "$limit" = unlimited ] || [ "$limit" -ge 2200 ] || exit 0
+[ "$limit" = unlimited ] || [ "$limit" -ge 2200 ] || skip "no more than $limit files may be open here"
 (ulimit -Sn 1024; exec "$CCRUN" --nproc-per-node 250 -r 3 --log-dir logs --no-python sh -c 'ulimit -n')
 same '250 1024' "$(cat logs/*/attempt_0/*/stdout.log | sort | uniq -c | sed 's/^ *//')"
 EOF

@@ -3,13 +3,13 @@
 . "$(dirname "$0")/lib.sh"
 
 words <<'EOF'
-shell() { # shell STEP...: an interactive shell on a terminal; its prompt is 'READY> '
-    PS1='READY> ' expect_status "${want:-0}" "$SUPPORT/onpty" 'wait=READY> ' "$@" -- bash --norc --noprofile -i
+shell() { # shell STEP...: an interactive shell on a terminal; its prompt is 'READY> ', and ccrun is on its PATH
+    PATH=${CCRUN%/*}:$PATH PS1='READY> ' expect_status "${want:-0}" "$SUPPORT/onpty" 'wait=READY> ' "$@" -- bash --norc --noprofile -i
 }
 EOF
 
 it 'one worker reads from the terminal, and the shell has it again afterwards' <<'EOF'
-shell "send=$CCRUN --no-python sh -c 'echo ask; read x; echo got \$x'\\n" 'wait=ask' 'send=hello\n' 'wait=got hello' \
+shell "send=ccrun --no-python sh -c 'echo ask; read x; echo got \$x'\\n" 'wait=ask' 'send=hello\n' 'wait=got hello' \
     'wait=READY> ' 'send=echo status $?\n' 'wait=status 0' 'wait=READY> ' 'send=exit\n'
 EOF
 
@@ -20,19 +20,19 @@ EOF
 
 it 'the Python debugger works (C72)' <<'EOF'
 echo 'breakpoint(); print("the end")' >debug.py
-PYTHON_EXEC=$(command -v python3) shell "send=$CCRUN debug.py\\n" 'wait=(Pdb)' 'send=p 6 * 7\n' 'wait=42' 'wait=(Pdb)' 'send=c\n' \
+PYTHON_EXEC=$(command -v python3) shell "send=ccrun debug.py\\n" 'wait=(Pdb)' 'send=p 6 * 7\n' 'wait=42' 'wait=(Pdb)' 'send=c\n' \
     'wait=READY> ' 'send=exit\n'
 EOF
 
 it '^C ends one worker and several, with status 130' <<'EOF'
 for n in 1 2; do
-    shell "send=$CCRUN --nproc $n --no-python sh -c 'echo up\$RANK; exec sleep 1000'\\n" "wait=up$((n - 1))" 'send=\x03' \
+    shell "send=ccrun --nproc $n --no-python sh -c 'echo up\$RANK; exec sleep 1000'\\n" "wait=up$((n - 1))" 'send=\x03' \
         'wait=READY> ' 'send=echo status $?\n' 'wait=status 130' 'send=exit\n'
 done
 EOF
 
 it 'a second ^C kills workers that ignore the first' <<'EOF'
-shell "send=$CCRUN --nproc 2 --no-python sh -c 'trap \"\" INT; echo up\$RANK; sleep 1000; sleep 1000'\\n" 'wait=up1' 'send=\x03' \
+shell "send=ccrun --nproc 2 --no-python sh -c 'trap \"\" INT; echo up\$RANK; sleep 1000; sleep 1000'\\n" 'wait=up1' 'send=\x03' \
     'wait=SIGINT: stopping 2 workers' pause=100 'send=\x03' 'wait=second SIGINT: killing' 'wait=READY> ' 'send=echo status $?\n' \
     'wait=status 130' 'send=exit\n'
 EOF
@@ -62,19 +62,19 @@ EOF
 # The workers fork nothing: a shell that waits for a child of its vfork() cannot be stopped, ccrun or not.
 it '^Z stops the job with its workers, and fg goes on' <<'EOF'
 for n in 1 2; do
-    shell "send=$CCRUN --nproc $n --no-python sh -c 'echo up\$RANK; exec sleep 3'\\n" "wait=up$((n - 1))" 'send=\x1a' \
+    shell "send=ccrun --nproc $n --no-python sh -c 'echo up\$RANK; exec sleep 3'\\n" "wait=up$((n - 1))" 'send=\x1a' \
         'wait=Stopped' 'wait=READY> ' 'send=jobs\n' 'wait=Stopped' 'wait=READY> ' 'send=fg\n' 'wait=sleep 3' \
         'wait=READY> ' 'send=echo status $?\n' 'wait=status 0' 'send=exit\n'
 done
 EOF
 
 it 'in the background a worker gets no terminal, and the job runs' <<'EOF'
-shell "send=$CCRUN --no-python sh -c 'read x || echo end of file' &\\n" 'wait=end of file' 'send=wait; exit\n'
+shell "send=ccrun --no-python sh -c 'read x || echo end of file' &\\n" 'wait=end of file' 'send=wait; exit\n'
 EOF
 
 it 'of several workers none has the terminal, unless it is asked for' <<'EOF'
-shell "send=$CCRUN --nproc 2 --no-python sh -c 'read x; echo got \$RANK \$x'\\n" 'wait=got' 'wait=got' 'wait=READY> ' 'send=exit\n'
-shell "send=$CCRUN --nproc 2 --stdin 1 --no-python sh -c 'read x; echo got \$RANK \$x'\\n" 'wait=got 0' 'send=hello\n' \
+shell "send=ccrun --nproc 2 --no-python sh -c 'read x; echo got \$RANK \$x'\\n" 'wait=got' 'wait=got' 'wait=READY> ' 'send=exit\n'
+shell "send=ccrun --nproc 2 --stdin 1 --no-python sh -c 'read x; echo got \$RANK \$x'\\n" 'wait=got 0' 'send=hello\n' \
     'wait=got 1 hello' 'wait=READY> ' 'send=exit\n'
 EOF
 
