@@ -73,7 +73,8 @@ def start(launcher, job, folder):
         with open(folder + "/port", "w") as f:
             f.write(port)
     env = environment(job, folder)
-    argv = [os.environ["CCRUN"] if launcher == "ccrun" else os.path.dirname(sys.executable) + "/torchrun", *line]
+    torchrun = [sys.executable, os.path.dirname(sys.executable) + "/torchrun"]  # below a path with a space it starts with a shell
+    argv = [*([os.environ["CCRUN"]] if launcher == "ccrun" else torchrun), *line]
     pid = os.fork()
     if pid:
         return pid
