@@ -1,6 +1,6 @@
 """Training with data loaders, which are processes of their own: loaders.py FOLDER HOW
 
-Rank 1 ends in the way HOW says once every rank has had a batch: kill, raise, exit or stay.  On SIGTERM a rank saves what it has.
+Rank 1 ends in the way HOW says once every rank has had a batch of each loader: kill, raise, exit or stay.  On SIGTERM a rank saves what it has.
 """
 import os
 import signal
@@ -31,7 +31,7 @@ def save(signum, frame):
 signal.signal(signal.SIGTERM, save)
 dist.init_process_group("gloo")
 batches = iter(DataLoader(Numbers(), batch_size=4, num_workers=2, multiprocessing_context="fork"))
-next(batches)
+next(batches), next(batches)  # one of each loader: both have said that they are there
 dist.barrier()
 print("rank %d trains" % rank, flush=True)
 if rank == 1 and how == "kill":
