@@ -78,4 +78,22 @@ shell "send=ccrun --nproc 2 --stdin 1 --no-python sh -c 'read x; echo got \$RANK
     'wait=got 1 hello' 'wait=READY> ' 'send=exit\n'
 EOF
 
+it 'a terminal that goes away stops the job, alone there or below a shell' <<'EOF'
+for n in 1 2; do
+    for shell in '' 'bash --norc --noprofile -ic'; do
+        rm -f got*
+        worker='"$SUPPORT/heed" HUP=0 >got$RANK & exec >/dev/null 2>&1; trap : HUP; wait; wait'
+        if [ -z "$shell" ]; then
+            bg pty "$SUPPORT/onpty" wait=never -- "$CCRUN" --nproc "$n" --no-python sh -c "$worker"
+        else
+            WORKER=$worker bg pty "$SUPPORT/onpty" wait=never -- $shell '"$CCRUN" --nproc '"$n"' --no-python sh -c "$WORKER"; true'
+        fi
+        wait_for '[ "$(cat got? 2>/dev/null | grep -c ^up)" -eq '"$n"' ]'
+        kill -9 $pid
+        wait $pid || true
+        wait_for '[ "$(cat got? | grep -c "got SIGHUP")" -eq '"$n"' ]'
+        wait_for "! alive $(sed -n 's/^up \([0-9]*\) .*/\1/p' got? | paste -sd' ')" 3
+    done
+done
+EOF
 done_testing
