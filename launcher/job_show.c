@@ -7,6 +7,7 @@
 #include "agent/core/workerenv.h"
 #include "launcher/cpulist.h"
 #include "launcher/facts.h"
+#include "store/base/macros.h"
 
 /* A word as a shell would need it. */
 static void print_word(FILE *to, const char *s)
@@ -38,15 +39,74 @@ static void print_command(FILE *to, const struct job *j)
     (void) fputc('\n', to);
 }
 
+/* Those that differ from worker to worker stand with the rank. */
+static bool is_per_rank(const char *entry)
+{
+    static const char *const names[] = { "RANK=", "LOCAL_RANK=", "ROLE_RANK=", "TORCHELASTIC_ERROR_FILE=",
+                                         "CUDA_VISIBLE_DEVICES=" };
+    size_t                   i;
+
+    for (i = 0; i < CC_COUNT(names); i++)
+        if (strncmp(entry, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool is_inherited(const struct job *j, const char *entry)
+{
+    char *const *e;
+
+    for (e = j->env; *e; e++)
+        if (*e == entry)
+            return true;
+    return false;
+}
+
+static void print_variable(FILE *to, const char *entry)
+{
+    size_t n = strcspn(entry, "=");
+
+    (void) fprintf(to, "%.*s=", (int) n, entry);
+    print_word(to, entry[n] ? entry + n + 1 : "");
+    (void) fputc('\n', to);
+}
+
+/* What ccrun adds to the inherited environment, --env included; --print-env shows all of it. */
+static void print_environment(FILE *to, const struct job *j)
+{
+    const char *const          *add = j->options->add_env;
+    const struct workerenv_job  job = agent_env_of(&j->cfg, j->plan.port, 0);
+    const struct workerenv_rank rank = { .error_file = "" };
+    struct workerenv           *e = NULL;
+    char *const                *v = workerenv_new(&e, j->env, &job, NULL) < 0 ? NULL : workerenv_for(e, &rank);
+
+    (void) fputs("environment\n", to);
+    for (; add && *add; add++) {
+        (void) fputs("  ", to);
+        print_variable(to, *add);
+    }
+    for (; v && *v; v++) {
+        if (is_inherited(j, *v) || is_per_rank(*v))
+            continue;
+        (void) fputs("  ", to);
+        if (j->plan.port == 0 && strncmp(*v, "MASTER_PORT=", 12) == 0)
+            (void) fputs("MASTER_PORT=<any free one>\n", to);
+        else
+            print_variable(to, *v);
+    }
+    e = workerenv_free(e);
+}
+
 static void print_ranks(FILE *to, const struct job *j)
 {
     unsigned i;
     char     cpus[256];
 
+    (void) fputs("workers\n", to);
     for (i = 0; i < j->nproc.n; i++) {
-        (void) fprintf(to, "  rank %u  local rank %u", i, j->cfg.is_virtual_local_rank ? 0 : i);
+        (void) fprintf(to, "  RANK=%u LOCAL_RANK=%u ROLE_RANK=%u", i, j->cfg.is_virtual_local_rank ? 0 : i, i);
         if (j->devices)
-            (void) fprintf(to, "  CUDA_VISIBLE_DEVICES=%s", j->devices[i]);
+            (void) fprintf(to, " CUDA_VISIBLE_DEVICES=%s", j->devices[i]);
         if (j->masks)
             (void) fprintf(to, "  cpus %s", cpulist_format(&j->masks[i], cpus, sizeof cpus));
         (void) fputc('\n', to);
@@ -70,11 +130,9 @@ void job_show(FILE *to, const struct job *j)
         (void) fprintf(to, "%u%s", j->plan.port, j->plan.is_port_named ? "" : ", or any free one if that is taken");
     else
         (void) fputs("any free one", to);
-    (void) fprintf(to, ", MASTER_ADDR=%s\n", j->plan.master_addr);
-    (void) fprintf(to, "restarts  %u\n", j->plan.max_restarts);
-    (void) fputs("command   ", to);
+    (void) fprintf(to, "\nrestarts  %u\ncommand   ", j->plan.max_restarts);
     print_command(to, j);
-    (void) fputs("workers\n", to);
+    print_environment(to, j);
     print_ranks(to, j);
 }
 
@@ -96,13 +154,8 @@ int job_show_env(FILE *to, const struct job *j, struct cc_err *err)
         if (!v)
             r = cc_fail(err, -ENOMEM, "no memory for the environment");
         (void) fprintf(to, "# rank %u\n", i);
-        for (; v && *v; v++) {
-            size_t n = strcspn(*v, "=");
-
-            (void) fprintf(to, "%.*s=", (int) n, *v);
-            print_word(to, (*v)[n] ? *v + n + 1 : "");
-            (void) fputc('\n', to);
-        }
+        for (; v && *v; v++)
+            print_variable(to, *v);
     }
     e = workerenv_free(e);
     return r;

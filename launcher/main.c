@@ -72,7 +72,8 @@ static void print_hints(const struct job *j)
         (void) fprintf(stderr, "ccrun: %s\n", j->nproc.hint);
     if (j->plan.verbosity < 1)
         return;
-    (void) fprintf(stderr, "ccrun: %u workers (%s); %s\n", j->nproc.n, j->nproc.why, j->cpus.why);
+    (void) fprintf(stderr, "ccrun: %u worker%s of %s (%s); %s\n", j->nproc.n, j->nproc.n == 1 ? "" : "s", j->program.path,
+                   j->nproc.why, j->cpus.why);
     if (j->cfg.omp_threads > 0 && !getenv("OMP_NUM_THREADS"))
         (void) fprintf(stderr, "ccrun: OMP_NUM_THREADS=%u for each worker\n", j->cfg.omp_threads);
 }

@@ -178,4 +178,14 @@ has ccrun.1 'Fl -unkillable-timeout Ar SECONDS' '.Ev CCRUN_LOG_DIR , PET_LOG_DIR
 command -v mandoc >/dev/null || skip 'the page was made, but there is no mandoc to look at it'
 mandoc -Tlint -Wwarning ccrun.1
 EOF
+it 'shows the whole plan and starts nothing' <<'EOF'
+expect_status 0 "$CCRUN" --dry-run --nproc 2 --max-restarts 3 --master-port 29517 --env 'A=x y' --virtual-local-rank \
+    --no-python sh -c 'touch started' "it's"
+[ ! -e started ]
+has out 'rank 0 of 1, 2 workers (--nproc-per-node 2)' 'store     127.0.0.1 port 29517' 'restarts  3' \
+    "sh -c 'touch started' 'it'\\''s'" "  A='x y'" '  MASTER_PORT=29517' '  WORLD_SIZE=2' '  TORCHELASTIC_MAX_RESTARTS=3' \
+    '  RANK=1 LOCAL_RANK=0 ROLE_RANK=1 CUDA_VISIBLE_DEVICES=1'
+lacks out "HOME="
+EOF
+
 done_testing
