@@ -251,6 +251,7 @@ EOF
 
 # brood's daemons ignore TERM and hold the pipes.
 it 'PID 1 needs no /proc to end all' <<'EOF'
+! grep -q __asan_init "$CCRUN" || skip 'a sanitizer needs /proc itself'
 unshare --mount --pid --fork true 2>/dev/null || skip 'no namespace may be made here'
 for proc in 'true' 'mount -t tmpfs none /proc'; do # that of the namespace above, and none
     expect_status 3 unshare --mount --pid --fork --kill-child sh -c "$proc"' && exec "$CCRUN" --drain-timeout 1 --max-restarts 1 \
@@ -261,6 +262,7 @@ done
 EOF
 
 it 'without /proc it ends in time, and says that it may have left something' <<'EOF'
+! grep -q __asan_init "$CCRUN" || skip 'a sanitizer needs /proc itself'
 unshare --mount true 2>/dev/null || skip 'no namespace may be made here'
 bg job unshare --mount sh -c 'mount -t tmpfs none /proc && exec "$CCRUN" --cgroup off --drain-timeout 1 --unkillable-timeout 1 \
     --no-python sh -c "setsid sh -c \"trap : TERM; echo \\\$\\\$ >d; while [ ! -e go ]; do sleep 0.1; done\" & until [ -s d ]; do sleep 0.02; done; exit 3"'
