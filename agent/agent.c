@@ -97,7 +97,7 @@ static void op_signal(void *ctx, int signum)
 {
     struct agent *a = ctx;
 
-    workers_signal(a->workers, signum == SIGPIPE ? SIGTERM : signum);
+    workers_stop(a->workers, signum == SIGPIPE ? SIGTERM : signum);
 }
 
 static void op_sweep(void *ctx, int signum)
@@ -107,7 +107,7 @@ static void op_sweep(void *ctx, int signum)
     if (a->is_childless)
         return;
     if (signum == SIGKILL)
-        workers_signal(a->workers, SIGKILL);
+        workers_stop(a->workers, SIGKILL);
     if (signum == SIGKILL && a->cgroup)
         (void) cgroup_kill(a->cgroup); /* who forks faster than we can walk does not escape this */
     (void) tree_signal(signum);

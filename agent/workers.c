@@ -88,12 +88,16 @@ int workers_await(struct workers *ws, unsigned *ret_rank, struct cc_err *err)
     return first;
 }
 
-static bool is_stop_signal(int signum)
+void workers_signal(struct workers *ws, int signum)
 {
-    return signum == SIGTERM || signum == SIGINT || signum == SIGHUP || signum == SIGQUIT || signum == SIGKILL;
+    unsigned i;
+
+    for (i = 0; i < ws->n; i++)
+        if (ws->table[i].is_alive)
+            (void) kill(-ws->table[i].pid, signum);
 }
 
-void workers_signal(struct workers *ws, int signum)
+void workers_stop(struct workers *ws, int signum)
 {
     unsigned i;
 
@@ -101,8 +105,6 @@ void workers_signal(struct workers *ws, int signum)
         struct worker *w = &ws->table[i];
 
         if (!w->is_alive || kill(-w->pid, signum) < 0)
-            continue;
-        if (!is_stop_signal(signum))
             continue;
         w->is_termed = true;
         w->is_killed |= signum == SIGKILL;

@@ -42,7 +42,9 @@ struct worker  *workers_get(struct workers *ws, unsigned local_rank);
 int workers_start(struct workers *ws, unsigned local_rank, const struct spawn_req *req, struct cc_err *err);
 /* 0, or the errno of the first whose exec failed, and its rank. Such a worker ends like any other, through on_exit. */
 int             workers_await(struct workers *ws, unsigned *ret_rank, struct cc_err *err);
-void            workers_signal(struct workers *ws, int signum); /* to the process group of each that is alive */
+/* To the process group of each that is alive. workers_stop(): to end them by; one that job control has stopped goes on. */
+void            workers_signal(struct workers *ws, int signum);
+void            workers_stop(struct workers *ws, int signum);
 bool            workers_reap(struct workers *ws); /* all that have ended; true: no child is left, orphans included */
 
 #endif

@@ -53,7 +53,8 @@ int logmask_parse(const char *option, const char *text, uint8_t *masks, unsigned
 
 int logmask_filter(const char *text, bool *is_on_console, unsigned n, struct cc_err *err)
 {
-    unsigned i;
+    const char *all = text;
+    unsigned    i;
 
     for (i = 0; i < n; i++)
         is_on_console[i] = !*text;
@@ -71,7 +72,8 @@ int logmask_filter(const char *text, bool *is_on_console, unsigned n, struct cc_
         if (r < 0 || (text[len] == ',' && !text[len + 1]))
             return cc_fail(err, -EINVAL,
                            "--local_ranks_filter must be a comma-separated list of integers "
-                           "e.g. --local_ranks_filter=0,1,2");
+                           "e.g. --local_ranks_filter=0,1,2; got '%.100s'",
+                           all);
         if (rank >= 0 && rank < n)
             is_on_console[rank] = true;
         text += len + (text[len] == ',');

@@ -121,13 +121,16 @@ kill $pid
 ends $pid 143 5
 EOF
 
-it 'a stopped worker hears of the end' <<'EOF'
-job --nproc-per-node 2 --no-python "$SUPPORT/heed" TERM=0
-up 2
-for w in $(pids); do kill -STOP "$w"; done
-for w in $(pids); do wait_for "[ \$(state $w) = T ]"; done
-kill $pid
-ends $pid 143 5
+it 'a stopped worker hears of the end, whichever signal that is' <<'EOF'
+for s in TERM:143 USR1:138; do
+    job --nproc-per-node 2 --signals-to-handle SIGUSR1 --report r.json --no-python "$SUPPORT/heed" TERM=0 USR1=3
+    up 2
+    for w in $(pids); do kill -STOP "$w"; done
+    for w in $(pids); do wait_for "[ \$(state $w) = T ]"; done
+    kill "-${s%:*}" $pid
+    ends $pid "${s#*:}" 5
+done
+same ccrun "$("$SUPPORT/jsonget" failures.0.ended_by r.json)"
 EOF
 
 it 'TSTP suspends the workers and then ccrun; CONT wakes all' <<'EOF'

@@ -88,11 +88,15 @@ Test(logmask, a_filter_of_other_things_is_refused_as_by_torchrun)
     static const char *const bad[] = { "a",   "0,",  ",0",  "0,,1",
                                        "0;1", "1.0", "0-3", "                                         1" };
     struct cc_err            err;
+    char                     want[256];
     size_t                   i;
 
     for (i = 0; i < CC_COUNT(bad); i++) {
         cr_expect_eq(logmask_filter(bad[i], NULL, 0, &err), -EINVAL, "'%s'", bad[i]);
-        cr_expect_str_eq(err.msg, "--local_ranks_filter must be a comma-separated list of integers e.g. "
-                                  "--local_ranks_filter=0,1,2");
+        (void) snprintf(want, sizeof want,
+                        "--local_ranks_filter must be a comma-separated list of integers e.g. "
+                        "--local_ranks_filter=0,1,2; got '%s'",
+                        bad[i]);
+        cr_expect_str_eq(err.msg, want);
     }
 }

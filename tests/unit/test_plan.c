@@ -69,7 +69,7 @@ Test(plan, bad_values_have_the_sentences_of_torchrun)
         { "--rdzv-conf a", "The rendezvous configuration option 'a' must have a value specified." },
         { "--rdzv-conf read_timeout=0", "The read timeout must be a positive integer." },
         { "--local-ranks-filter x", "--local_ranks_filter must be a comma-separated list of integers e.g. "
-                                    "--local_ranks_filter=0,1,2" },
+                                    "--local_ranks_filter=0,1,2; got 'x'" },
         { "--logs-specs foo",
           "Could not find entrypoint under 'torchrun.logs_specs[foo]' key: ccrun loads no Python plug-ins" },
         { "-r 4", "--redirects: 4 does not match: <^[0123]$> or <^(\\d:[0123],)*(\\d:[0123])$> (0 none, 1 stdout, "

@@ -76,7 +76,7 @@ Test(workers, signals_reach_the_whole_process_group, .timeout = 10)
     struct workers *ws = workers_new(1, &cbs, &s);
 
     start(ws, 0, "sleep 1000 & wait");
-    workers_signal(ws, SIGTERM);
+    workers_stop(ws, SIGTERM);
     while (!reap_next(ws))
         ;
     cr_assert_eq(s.n_exits, 1);
@@ -93,7 +93,7 @@ Test(workers, a_stopped_worker_is_woken_to_receive_its_stop_signal, .timeout = 1
     start(ws, 0, "kill -STOP $$; exit 0");
     while (s.n_stops == 0)
         (void) reap_next(ws);
-    workers_signal(ws, SIGTERM);
+    workers_stop(ws, SIGTERM);
     while (!reap_next(ws))
         ;
     cr_assert(WIFSIGNALED(s.status) && WTERMSIG(s.status) == SIGTERM);
