@@ -37,6 +37,7 @@ cat >outer.sh <<'X'
 mkdir "f/$1$RANK"
 exec "$2" --nproc-per-node 2 "$HERE/programs.py" "$PWD/f/$1$RANK" keys
 X
+export TMPDIR="$PWD" # torchrun leaves a folder in it
 torchrun=$(dirname "$PYTHON")/torchrun
 expect_status 0 "$CCRUN" --nproc-per-node 2 --no-python sh outer.sh a "$CCRUN"
 expect_status 0 "$CCRUN" --no-python sh outer.sh b "$torchrun"
