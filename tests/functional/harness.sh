@@ -96,6 +96,16 @@ kill -INT $pid
 ends $pid 130
 EOF
 
+it 'starts cases with the signals of a user, also where INT is ignored' <<'EOF'
+write <<'X'
+it 'is interrupted' sh -c 'kill -INT $$; exit 7'
+done_testing
+X
+trap '' INT
+expect_status 1 sh t.sh
+has out '(status 130)'
+EOF
+
 it 'gives up waiting' sh -c '. "$LIB/case.sh"; ! (wait_for false 1)'
 
 it 'every complaint and scenario that concerns one node has its test, or a line in README that says why not' <<'EOF'

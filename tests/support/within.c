@@ -4,7 +4,8 @@
  *
  * Exits with the command's status (128 + n for a signal); with 124 when the time was up; with 125 when the command
  * ended well but a process that it started was still there a second later: a launcher's tests must not leak.
- * Whatever is left is killed.  It is a subreaper, so nothing escapes it by daemonising.
+ * Whatever is left is killed.  It is a subreaper, so nothing escapes it by daemonising.  The command starts with the
+ * signals that a user's has, also where the tests run in the background of a shell, which makes them ignore INT and QUIT.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -96,10 +97,14 @@ static void kill_children(int is_told)
 
 static pid_t start(char **argv, const sigset_t *old_mask)
 {
-    pid_t pid = fork();
+    static const int       stops[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+    const struct sigaction dfl = { .sa_handler = SIG_DFL };
+    pid_t                  pid = fork();
 
     if (pid != 0)
         return pid;
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+        (void) sigaction(stops[i], &dfl, NULL);
     (void) setpgid(0, 0);
     (void) sigprocmask(SIG_SETMASK, old_mask, NULL);
     (void) execvp(argv[0], argv);
