@@ -27,6 +27,7 @@ enum {
     WORKER_MEMORY = 2 * STREAM_MEMORY + TAIL_BYTES,
     PIPE_BUDGET = 16 << 20,
     NOTICE_MAX = 1024,
+    DROPPED_EVERY_MS = 10000,
 };
 
 struct worker {
@@ -54,6 +55,7 @@ struct logs {
     unsigned       attempt;
     struct sink    filter[2];
     uint64_t       lost_bytes;
+    uint64_t       dropped_said, say_dropped_at; /* of env.dropped; when there may be another sentence */
     int            null_fd;
     char          *memory; /* WORKER_MEMORY each */
     uv_timer_t     timer;
@@ -205,9 +207,22 @@ static void on_stream_end(void *ctx, struct stream *s)
         drained(w);
 }
 
+/* At the end, and now and then: a console that is slow all the time must not be told all the time. */
+static void say_dropped(struct logs *l, uint64_t now)
+{
+    if (l->env.dropped == l->dropped_said || now < l->say_dropped_at)
+        return;
+    l->say_dropped_at = now + DROPPED_EVERY_MS;
+    notice(l, "%" PRIu64 " bytes of output were dropped, because the console is slower than the workers",
+           l->env.dropped - l->dropped_said);
+    l->dropped_said = l->env.dropped;
+}
+
 static void on_room(void *ctx)
 {
     struct logs *l = ctx;
+
+    say_dropped(l, uv_now(l->loop));
 
     for (unsigned i = 0; i < l->cfg.nproc; i++) {
         stream_resume(&l->workers[i].stream[1]);
@@ -326,6 +341,7 @@ int logs_new(struct logs **ret, uv_loop_t *loop, const struct logs_cfg *cfg, con
     l->env = (struct stream_env){
         .loop = loop,
         .pipe_budget = PIPE_BUDGET,
+        .is_dropping = cfg->is_dropping,
         .keeper_fd = cfg->keeper_fd > 0 ? cfg->keeper_fd : -1,
         .wake = wake,
         .on_disk_error = on_disk_error,
@@ -612,8 +628,11 @@ void logs_say(struct logs *l, const char *text)
 
 int logs_flush(struct logs *l, uint64_t timeout_ms, const sigset_t *mask)
 {
-    int r = console_flush(&l->console[0], timeout_ms, mask);
-    int r2 = console_flush(&l->console[1], r == -EINTR ? 0 : timeout_ms, mask);
+    int r, r2;
+
+    say_dropped(l, UINT64_MAX - DROPPED_EVERY_MS);
+    r = console_flush(&l->console[0], timeout_ms, mask);
+    r2 = console_flush(&l->console[1], r == -EINTR ? 0 : timeout_ms, mask);
 
     return r == -EINTR || r == -ETIMEDOUT ? r : r2 == -EINTR || r2 == -ETIMEDOUT ? r2 : 0;
 }

@@ -37,6 +37,7 @@ struct logs_cfg {
     const char        *prefix_template;          /* TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, or NULL */
     const char *const *dup_out, *const *dup_err; /* --duplicate-*-filters: NULL-terminated needles, or NULL */
     enum logs_cr cr;
+    bool         is_dropping; /* --log-overflow drop: a slow console does not hold the workers up */
     uint64_t     max_size;  /* --log-max-size in bytes, 0: no rotation */
     unsigned     keep;      /* --log-keep: rotated files kept beside the current one */
     bool         is_strict; /* a log file that cannot be opened refuses the first start; else, and in later

@@ -60,6 +60,11 @@ static void on_unit(void *ctx, enum demux_kind kind, const char *bytes, size_t l
 
     if (s->filter && kind != DEMUX_STATE)
         filter(s, bytes, len);
+    if (s->env->is_dropping && logq_used(&s->console->q) >= CONSOLE_HIGH) {
+        s->env->dropped += len;
+        merge_break(&s->console->merge, &s->src);
+        return;
+    }
     merge_unit(&s->console->merge, &s->src, kind, bytes, len, uv_now(s->env->loop));
 }
 
@@ -203,6 +208,8 @@ static size_t read_room(struct stream *s)
 {
     size_t take = s->console ? console_take(s->console, s->src.prefix_len) : STREAM_READ_MAX;
 
+    if (take == 0 && s->env->is_dropping)
+        return STREAM_READ_MAX;
     if (take == 0)
         stop_polling(s);
     return take < STREAM_READ_MAX ? take : STREAM_READ_MAX;

@@ -3,6 +3,7 @@
  *
  * With a file the bytes go there first, inside the kernel, and are read back for whatever else wants them.
  * While the console's queue is full the pipe is not read: the worker waits in write(), and no memory grows.
+ * Or, if that is wanted, it is read, and what the console has no room for is left out, in whole lines.
  */
 #ifndef AGENT_STREAM_H
 #define AGENT_STREAM_H
@@ -32,6 +33,8 @@ struct stream_env {
     uv_loop_t *loop;
     char      *buf;         /* STREAM_READ_MAX bytes, used during one callback */
     size_t     pipe_budget; /* bytes by which pipes may still grow */
+    bool       is_dropping; /* what a full console has no room for is dropped; else the workers wait */
+    uint64_t   dropped;     /* bytes, of all streams */
     int        keeper_fd;   /* told what to drain when we are killed; -1: there is no keeper */
 
     void (*wake)(void *ctx, uint64_t at); /* call stream_tick() at that time */

@@ -228,6 +228,7 @@ static void fill_logs(struct job *j, struct logs_cfg *l)
         .dup_out = o->duplicate_stdout_filters,
         .dup_err = o->duplicate_stderr_filters,
         .cr = strcmp(o->cr, "keep") == 0 ? LOGS_CR_KEEP : LOGS_CR_AUTO,
+        .is_dropping = strcmp(o->log_overflow, "drop") == 0,
         .max_size = o->log_max_size,
         .keep = (unsigned) o->log_keep,
         .is_strict = strcmp(o->log_errors, "refuse") == 0,

@@ -238,15 +238,20 @@ void merge_tick(struct merge *m, struct merge_src *s, uint64_t now)
         write_state(m, s);
 }
 
+void merge_break(struct merge *m, struct merge_src *s)
+{
+    if (m->open != s)
+        return;
+    logq_put(m->q, "\n", 1);
+    m->open = NULL;
+}
+
 void merge_end(struct merge *m, struct merge_src *s)
 {
     if (s->state_len > 0)
         write_state(m, s);
     drop_state(m, s);
-    if (m->open == s) {
-        logq_put(m->q, "\n", 1);
-        m->open = NULL;
-    }
+    merge_break(m, s);
 }
 
 void merge_draw(struct merge *m)

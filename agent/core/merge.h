@@ -60,6 +60,7 @@ void merge_unit(struct merge *m, struct merge_src *s, enum demux_kind kind, cons
 /* MERGE_REDRAW: what the source has written since its last unit, for a bar whose `\r` comes before the text.
  */
 void merge_peek(struct merge *m, struct merge_src *s, const char *bytes, size_t len, uint64_t now);
+void merge_break(struct merge *m, struct merge_src *s); /* some of it is left out: what comes next is a line of its own */
 void merge_tick(struct merge *m, struct merge_src *s, uint64_t now); /* writes a state that is due */
 void merge_end(struct merge *m, struct merge_src *s); /* the source is gone; after its last unit */
 void merge_draw(struct merge *m);                     /* before the queue is written out */

@@ -248,7 +248,7 @@ EOF
 
 it 'a reader that comes late gets everything, and no worker is called stuck for it' <<'EOF'
 mkfifo pipe
-"$CCRUN" --drain-timeout 0.3 --unkillable-timeout 0.3 --no-python sh -c 'head -c 1500000 /dev/zero | tr "\0" x; : >done; exit 3' \
+"$CCRUN" --drain-timeout 0.3 --unkillable-timeout 0.3 --no-python sh -c 'head -c 1200000 /dev/zero | tr "\0" x; : >done; exit 3' \
     >pipe 2>err &
 pid=$!
 exec 5<pipe
@@ -256,21 +256,39 @@ wait_for '[ -e done ]'
 later=$(($(now_ms) + 1500)) # longer than both timeouts together
 wait_for '[ "$(now_ms)" -ge $later ]'
 alive $pid
-same 1500001 "$(wc -c <&5)"
+same 1200001 "$(wc -c <&5)"
 ends $pid 3
 lacks err outlived
 has err 'exited with code 3'
 EOF
 
+it 'a reader that comes late holds nobody up with --log-overflow drop, gets whole lines, and hears what is missing' <<'EOF'
+mkfifo pipe
+"$CCRUN" --log-overflow drop --log-dir logs --tee 1 --no-python sh -c '"$SUPPORT/chatter" stream 100000; : >done; exec sleep 50' \
+    >pipe 2>err &
+pid=$!
+exec 5<pipe
+wait_for '[ -e done ]'
+kill $pid
+cat <&5 >out
+ends $pid 143
+matches err '^ccrun: [0-9]+ bytes of output were dropped'
+same 100000 "$(cat logs/*/attempt_0/0/stdout.log | wc -l)"
+[ "$(wc -l <out)" -lt 100000 ]
+sed -n 's/^\[default0\]://p' out >lines
+grep -Fxvf logs/*/attempt_0/0/stdout.log lines >foreign || true
+empty foreign
+EOF
+
 it 'log files are complete when ccrun is killed while nobody reads the console (C39)' <<'EOF'
 mkfifo pipe
-bg job sh -c 'exec "$CCRUN" --log-dir logs --tee 1 --no-python sh -c "head -c 1500000 /dev/zero | tr \"\\0\" x; : >done; exec sleep 50" >pipe'
+bg job sh -c 'exec "$CCRUN" --log-dir logs --tee 1 --no-python sh -c "head -c 1200000 /dev/zero | tr \"\\0\" x; : >done; exec sleep 50" >pipe'
 exec 5<pipe
 wait_for '[ -e done ]'
 agent=$(pgrep -P $pid)
 kill -9 $pid
 wait_for '! alive $pid $agent'
-same 1500000 "$(cat logs/*/attempt_0/0/stdout.log | wc -c)"
+same 1200000 "$(cat logs/*/attempt_0/0/stdout.log | wc -c)"
 wait $pid || true
 EOF
 

@@ -206,6 +206,17 @@ Test(merge, a_line_in_pieces_goes_on_without_a_second_label_unless_another_came_
     expect(w, "[0] x\n");
 }
 
+Test(merge, what_follows_something_left_out_is_a_line_of_its_own)
+{
+    struct world *w = world(MERGE_THIN, true);
+
+    merge_unit(&w->m, &w->src[0], DEMUX_PIECE, "abc", 3, 0);
+    merge_break(&w->m, &w->src[1]); /* not its line */
+    merge_break(&w->m, &w->src[0]);
+    merge_unit(&w->m, &w->src[0], DEMUX_LINES, "xyz\n", 4, 0);
+    expect(w, "[0] abc\n[0] xyz\n");
+}
+
 Test(merge, a_state_too_long_to_keep_is_a_line)
 {
     static char   text[MERGE_STATE_MAX + 3];
