@@ -7,6 +7,21 @@
 
 #include "store/base/macros.h"
 
+/* Where NVIDIA's own header is installed, ours is held against it. */
+#if __has_include(<nvml.h>)
+#include <nvml.h>
+#define SAME(ours, theirs)                                                                                   \
+    (offsetof(struct nvml_pci, ours) == offsetof(nvmlPciInfo_t, theirs) &&                                   \
+     sizeof((struct nvml_pci *) 0)->ours == sizeof((nvmlPciInfo_t *) 0)->theirs)
+_Static_assert(SAME(bus_id_legacy, busIdLegacy) && SAME(domain, domain) && SAME(bus, bus) && SAME(device, device) &&
+                   SAME(bus_id, busId) && sizeof(struct nvml_pci) == sizeof(nvmlPciInfo_t),
+               "struct nvml_pci is nvmlPciInfo_t");
+_Static_assert(NVML_DEVICE_MIG_ENABLE == NVML_MIG_ENABLED && NVML_SUCCESS == 0 &&
+                   sizeof(nvmlReturn_t) == sizeof(int) && sizeof(nvmlDevice_t) == sizeof(void *),
+               "values and sizes are those of nvml.h");
+#undef SAME
+#endif
+
 int nvml_load(struct nvml *ret)
 {
     struct nvml n = { .library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL) };
