@@ -54,6 +54,21 @@ has out 'not ok 1 - leaks (status 125)' 'is left: sleep 31.5'
 ! alive "$(cat pid)"
 EOF
 
+it 'leaves nothing when the run is interrupted' <<'EOF'
+write <<'X'
+it 'is interrupted' sh -c 'echo $$ >"$PIDFILE"; exec sleep 30'
+done_testing
+X
+for s in TERM INT HUP; do
+    PIDFILE=$PWD/pid.$s
+    export PIDFILE
+    bg run "$LIB/../run" some t.sh
+    wait_for '[ -s "$PIDFILE" ]'
+    kill "-$s" $pid
+    wait_for '! alive $pid && ! alive $(cat "$PIDFILE")'
+done
+EOF
+
 it 'notices a file that ends before it said how many cases there are' <<'EOF'
 write <<'X'
 it 'is fine' true

@@ -4,7 +4,8 @@
  *
  * Exits with the command's status (128 + n for a signal); with 124 when the time was up; with 125 when the command
  * ended well but a process that it started was still there a second later: a launcher's tests must not leak.
- * Whatever is left is killed.  It is a subreaper, so nothing escapes it by daemonising.  The command starts with the
+ * Whatever is left is killed, also when within itself is to stop or its parent has died: an interrupted test run
+ * leaves nothing.  It is a subreaper, so nothing escapes it by daemonising.  The command starts with the
  * signals that a user's has, also where the tests run in the background of a shell, which makes them ignore INT and QUIT.
  */
 #include <errno.h>
@@ -28,14 +29,26 @@ static long long now_ms(void)
     return (long long) t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void wait_a_moment(void)
+static const int stops[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+
+static void waited_for(sigset_t *set)
+{
+    (void) sigemptyset(set);
+    (void) sigaddset(set, SIGCHLD);
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
+        (void) sigaddset(set, stops[i]);
+}
+
+/* Returns the signal that told us to stop, or 0. */
+static int wait_a_moment(void)
 {
     struct timespec step = { 0, STEP_MS * 1000000L };
     sigset_t        set;
+    int             signum;
 
-    (void) sigemptyset(&set);
-    (void) sigaddset(&set, SIGCHLD);
-    (void) sigtimedwait(&set, NULL, &step);
+    waited_for(&set);
+    signum = sigtimedwait(&set, NULL, &step);
+    return signum > 0 && signum != SIGCHLD ? signum : 0;
 }
 
 /* Reaps what has ended. True while a child is left; *ret_status is set when `pid` was among the dead. */
@@ -97,7 +110,6 @@ static void kill_children(int is_told)
 
 static pid_t start(char **argv, const sigset_t *old_mask)
 {
-    static const int       stops[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
     const struct sigaction dfl = { .sa_handler = SIG_DFL };
     pid_t                  pid = fork();
 
@@ -112,43 +124,52 @@ static pid_t start(char **argv, const sigset_t *old_mask)
     _exit(CANNOT_RUN);
 }
 
+/* Waits for the command, then a moment for what it has left. Returns the status; *ret_is_left: something is still there. */
+static int watch(pid_t pid, const char *seconds, int *ret_is_left)
+{
+    long long deadline = now_ms() + strtol(seconds, NULL, 10) * 1000;
+    int       status = 0, is_over = 0, stop = 0;
+
+    while ((*ret_is_left = reap(pid, &status, &is_over)) && !is_over && !stop && now_ms() < deadline)
+        stop = wait_a_moment();
+    if (stop) {
+        status = 128 + stop;
+    } else if (!is_over) {
+        (void) fprintf(stderr, "within: the time is up: %s s\n", seconds);
+        status = TIME_UP;
+    }
+    deadline = now_ms() + (is_over ? LEAVE_MS : 0);
+    while (*ret_is_left && (*ret_is_left = reap(pid, &status, &is_over)) && !stop && now_ms() < deadline)
+        stop = wait_a_moment();
+    return *ret_is_left && !status ? LEFT_BEHIND : status;
+}
+
 int main(int argc, char **argv)
 {
-    long long deadline;
-    sigset_t  block, old_mask;
-    pid_t     pid;
-    int       status = 0, is_over = 0, is_left = 1;
+    sigset_t block, old_mask;
+    pid_t    pid, parent = getppid();
+    int      status, is_left = 1;
 
     if (argc < 3 || strtol(argv[1], NULL, 10) <= 0) {
         (void) fprintf(stderr, "usage: within SECONDS COMMAND [ARGUMENT...]\n");
         return 2;
     }
-    deadline = now_ms() + strtol(argv[1], NULL, 10) * 1000;
-    (void) sigemptyset(&block);
-    (void) sigaddset(&block, SIGCHLD);
+    waited_for(&block);
     (void) sigprocmask(SIG_BLOCK, &block, &old_mask);
+    (void) prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        return 128 + SIGTERM;
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || (pid = start(argv + 2, &old_mask)) < 0) {
         (void) fprintf(stderr, "within: %s\n", strerror(errno));
         return CANNOT_RUN;
     }
-    while ((is_left = reap(pid, &status, &is_over)) && !is_over && now_ms() < deadline)
-        wait_a_moment();
-    if (!is_over) {
-        (void) fprintf(stderr, "within: the time is up: %s s\n", argv[1]);
-        status = TIME_UP;
-    }
-    deadline = now_ms() + (is_over ? LEAVE_MS : 0);
-    while (is_left && (is_left = reap(pid, &status, &is_over)) && now_ms() < deadline)
-        wait_a_moment();
-    if (!is_left)
-        return status;
-    status = status ? status : LEFT_BEHIND;
+    status = watch(pid, argv[1], &is_left);
     for (int is_first = 1; is_left; is_first = 0) {
-        int ignored = status;
+        int ignored = 0;
 
         kill_children(is_first);
-        wait_a_moment();
-        is_left = reap(pid, &ignored, &is_over);
+        (void) wait_a_moment();
+        is_left = reap(pid, &ignored, &ignored);
     }
     return status;
 }
