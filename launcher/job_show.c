@@ -136,6 +136,17 @@ void job_show(FILE *to, const struct job *j)
     print_ranks(to, j);
 }
 
+/* What is chosen when the job starts is a comment here, not a value that would be wrong. */
+static void print_variable_now(FILE *to, const struct job *j, const char *entry)
+{
+    if (strcmp(entry, "TORCHELASTIC_ERROR_FILE=") == 0)
+        (void) fputs("# TORCHELASTIC_ERROR_FILE is chosen at the start\n", to);
+    else if (j->plan.port == 0 && strncmp(entry, "MASTER_PORT=", 12) == 0)
+        (void) fputs("# MASTER_PORT is any free one\n", to);
+    else
+        print_variable(to, entry);
+}
+
 int job_show_env(FILE *to, const struct job *j, struct cc_err *err)
 {
     const struct workerenv_job job = agent_env_of(&j->cfg, j->plan.port, 0);
@@ -155,7 +166,7 @@ int job_show_env(FILE *to, const struct job *j, struct cc_err *err)
             r = cc_fail(err, -ENOMEM, "no memory for the environment");
         (void) fprintf(to, "# rank %u\n", i);
         for (; v && *v; v++)
-            print_variable(to, *v);
+            print_variable_now(to, j, *v);
     }
     e = workerenv_free(e);
     return r;

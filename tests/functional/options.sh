@@ -147,6 +147,15 @@ empty err
 expect_status 0 "$CCRUN" -mh
 EOF
 
+it 'prints the environment of each worker, as a shell takes it' <<'EOF'
+expect_status 0 env -i PATH="$PATH" "$CCRUN" --print-env --nproc 2 --env 'A=x  y' --no-python true
+same 2 "$(grep -c '^# rank' out)"
+has out '# MASTER_PORT is any free one' '# TORCHELASTIC_ERROR_FILE is chosen at the start'
+same '1 2 x  y' "$(set -a; . ./out; echo "$RANK $WORLD_SIZE $A")"
+expect_status 0 "$CCRUN" --print-env --master-port 29517 --no-python true
+has out MASTER_PORT=29517
+EOF
+
 it 'completes for bash' <<'EOF'
 command -v bash >/dev/null || skip 'no bash'
 "$CCRUN" --dump=bash >complete
