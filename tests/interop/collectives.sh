@@ -1,7 +1,7 @@
 #!/bin/sh
 # Unmodified workers: what torch.distributed offers over gloo works under ccrun, whatever way they meet.
 . "$(dirname "$0")/../functional/lib.sh"
-limit 120
+limit 240
 
 words <<'EOF'
 held() { # held FOLDER N CHECK: on every rank of N

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Jobs with data loaders end whole: their processes go with the rank, and a rank that is told to stop can save.
 . "$(dirname "$0")/../functional/lib.sh"
-limit 90
+limit 240
 
 words <<'EOF'
 loaders_gone() { # four of them there were, and none is left

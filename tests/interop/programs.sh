@@ -1,7 +1,7 @@
 #!/bin/sh
 # Parts of PyTorch that lean on the launcher, its store, or on who ends whose processes.
 . "$(dirname "$0")/../functional/lib.sh"
-limit 120
+limit 240
 
 words <<'EOF'
 # held N CHECK...: every one on every rank of N, in one job.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # What @record writes is what the report says, and what a parent launcher gets.
 . "$(dirname "$0")/../functional/lib.sh"
-limit 60
+limit 240
 
 it 'an exception under @record is named, with its message' <<'EOF'
 expect_status 1 "$CCRUN" --nproc-per-node 2 "$HERE/record.py" raise

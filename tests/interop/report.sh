@@ -1,7 +1,7 @@
 #!/bin/sh
 # The failure report with real workers under torch.distributed.elastic's @record.
 . "$(dirname "$0")/../functional/lib.sh"
-limit 60
+limit 240
 
 words <<'EOF'
 job() { # job 'how the worker fails' [option...]: two workers; output in out and err, status in $st

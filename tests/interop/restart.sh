@@ -1,7 +1,7 @@
 #!/bin/sh
 # A worker dies, the job starts again, and the workers meet again: every time.
 . "$(dirname "$0")/../functional/lib.sh"
-limit 60
+limit 240
 
 it 'training goes on from its checkpoint after a crash, with the same loss on both ranks' <<'EOF'
 expect_status 0 "$CCRUN" --standalone --nproc-per-node 2 --max-restarts 1 "$HERE/ddp_train.py" "$PWD" --crash-rank 1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Our clients of the store against PyTorch's own servers and ours.  (PyTorch's clients against our server: tests/store.)
 . "$(dirname "$0")/../functional/lib.sh"
-limit 60
+limit 240
 STORE=${CCRUN%/*}/ccrun-store
 export STORE
 
