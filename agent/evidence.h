@@ -45,7 +45,7 @@ struct evidence_ask {
 /* Call before the first worker starts: OOM kills are counted from here. */
 void evidence_start(struct evidence_watch *w, const char *root);
 
-/* Call as soon as the exit is seen.  Each kill counted by the kernel explains one SIGKILL. */
+/* Call when the attempt has ended, in the order of the exits.  Each kill counted by the kernel explains one SIGKILL. */
 void evidence_collect(struct evidence_watch *w, const struct evidence_ask *ask, struct evidence *ret);
 
 /* What stands for a memory size in a sentence: "512 MB", "1.5 GB". */
