@@ -141,6 +141,7 @@ def queues():
 def keys():
     store = client()
     store.set("listed/%d" % rank, "x" * rank)
+    assert store.check(["listed/%d" % rank])  # a set has no answer: only now it is known to have arrived
     dist.barrier()
     assert {"listed/%d" % r for r in range(size)} <= {k.lstrip("/") for k in store.list_keys()}
     dist.barrier()
