@@ -78,18 +78,30 @@ class Bench:
 # ---- running and watching
 
 
+def wait_for_end(pid, limit):
+    """Blocks until the process ends (subprocess's wait with a time limit polls, up to 50 ms late) and returns its status.
+    Killed, with status None, after `limit` seconds."""
+    late = []
+
+    def kill(*_):
+        late.append(True)
+        os.kill(pid, signal.SIGKILL)
+
+    old = signal.signal(signal.SIGALRM, kill)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    _, status = os.waitpid(pid, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, old)
+    return None if late else os.waitstatus_to_exitcode(status)
+
+
 def wall(cmd, env=None, limit=120):
-    """Milliseconds of a whole process, and its status. Killed, with status None, after `limit` seconds."""
+    """Milliseconds of a whole process, and its status."""
     actions = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)]
     begin = time.monotonic()
     pid = os.posix_spawn(cmd[0], cmd, env or os.environ, file_actions=actions)
-    old = signal.signal(signal.SIGALRM, lambda *_: os.kill(pid, signal.SIGKILL))
-    signal.setitimer(signal.ITIMER_REAL, limit)
-    _, status = os.waitpid(pid, 0)
-    ms = (time.monotonic() - begin) * 1e3
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, old)
-    return ms, None if ms >= limit * 1e3 else os.waitstatus_to_exitcode(status)
+    status = wait_for_end(pid, limit)
+    return (time.monotonic() - begin) * 1e3, status
 
 
 def in_turn(runs, **measures):
@@ -388,7 +400,7 @@ def ends_after(b, n, options, signals, worker="deaf"):
             time.sleep(0.3)
         begin = time.monotonic()
         job.send_signal(signals[-1])
-        job.wait(60)
+        job.returncode = wait_for_end(job.pid, 60)
         ms = (time.monotonic() - begin) * 1e3
         return ms if not marked.pids() else float("inf")
     finally:
