@@ -1,5 +1,6 @@
 #include "agent/core/node.h"
 
+#include <assert.h>
 #include <signal.h>
 
 static void op_signal(void *ctx, int signum)
@@ -28,11 +29,12 @@ static const struct group_ops group_ops = { op_signal, op_sweep, op_ended };
 
 void node_init(struct node *n, const struct node_cfg *cfg, const struct node_ops *ops, void *ctx)
 {
-    *n = (struct node) { .ops = ops, .ctx = ctx };
+    *n = (struct node) { .ops = ops, .ctx = ctx, .is_led = cfg->is_led };
     group_init(&n->group, &group_ops, n);
     n->group.term_grace = cfg->term_grace;
     n->group.kill_grace = cfg->kill_grace;
     n->group.sweep_grace = n->drain_grace = cfg->sweep_grace;
+    n->give_up_at = UINT64_MAX;
     policy_init(&n->policy, cfg->max_restarts);
     n->policy.press_grace = cfg->term_grace;
 }
@@ -43,6 +45,23 @@ void node_start(struct node *n, uint64_t now)
     n->give_up_at = UINT64_MAX;
     group_event(&n->group, now, GROUP_START);
     n->ops->start(n->ctx);
+}
+
+void node_next(struct node *n, uint64_t now)
+{
+    assert(n->is_led && !n->policy.is_stopped && !n->policy.is_stuck);
+    policy_restarted(&n->policy);
+    n->is_halted = false;
+    node_start(n, now);
+}
+
+void node_halt(struct node *n, uint64_t now)
+{
+    assert(n->is_led);
+    if (n->is_halted || n->group.state == GROUP_IDLE || n->group.state == GROUP_ENDED)
+        return;
+    n->is_halted = true;
+    group_event(&n->group, now, GROUP_STOP);
 }
 
 void node_started(struct node *n)
@@ -116,16 +135,31 @@ bool node_tick(struct node *n, uint64_t now)
     return is_failure;
 }
 
+static enum node_end how_ended(const struct node *n)
+{
+    if (n->policy.is_stuck)
+        return NODE_END_STUCK;
+    if (n->policy.is_stopped)
+        return NODE_END_STOPPED;
+    if (n->policy.has_failure)
+        return NODE_END_FAILED;
+    return n->is_halted ? NODE_END_HALTED : NODE_END_DONE;
+}
+
 static void end_attempt(struct node *n, uint64_t now)
 {
     unsigned code = n->ops->attempt_ended(n->ctx);
 
     n->has_ended = false;
+    n->give_up_at = UINT64_MAX;
     if (n->policy.has_failure && !n->policy.is_final && code > 0)
         n->policy.failure_code = code;
     if (!n->is_clean)
         n->ops->news(n->ctx, NODE_STUCK, 0);
-    if (policy_ended(&n->policy, n->is_clean) == POLICY_RESTART) {
+    if (n->is_led) {
+        (void) policy_ended(&n->policy, n->is_clean);
+        n->ops->ended(n->ctx, how_ended(n));
+    } else if (policy_ended(&n->policy, n->is_clean) == POLICY_RESTART) {
         n->ops->news(n->ctx, NODE_RESTARTING, 0);
         policy_restarted(&n->policy);
         node_start(n, now);

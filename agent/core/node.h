@@ -4,6 +4,9 @@
  * timers: it reports what happened, calls node_settle() at the end of each of its callbacks, and calls node_tick() when
  * node_deadline() has passed.  Only node_settle() and node_start() lead to ops->start, ->attempt_ended and ->finish; no op
  * may call node_*() back, but for those of a start (node_started, node_cannot_start).  Times: ms of a monotonic clock.
+ *
+ * Alone, the node decides on restarts itself.  When it is led (one of several, see member.h) it says how an attempt ended and
+ * waits for node_next() or node_halt(); it never finishes by itself.
  */
 #ifndef NODE_H
 #define NODE_H
@@ -23,6 +26,14 @@ enum node_news { /* worth a line for the user */
     NODE_STUCK,      /* something outlived SIGKILL and is left behind */
 };
 
+enum node_end { /* of an attempt, when the node is led */
+    NODE_END_DONE,    /* all workers ended well */
+    NODE_END_FAILED,
+    NODE_END_HALTED,  /* by node_halt() */
+    NODE_END_STOPPED, /* by a signal to us, or ^C */
+    NODE_END_STUCK,   /* something outlived SIGKILL: there can be no next one */
+};
+
 struct node_ops {
     void (*start)(void *ctx);              /* all workers of the next attempt */
     void (*signal)(void *ctx, int signum); /* to the process group of each worker */
@@ -31,7 +42,8 @@ struct node_ops {
      * clock, or 0: as it was seen. */
     unsigned (*attempt_ended)(void *ctx);
     void (*news)(void *ctx, enum node_news news, int arg);
-    void (*finish)(void *ctx, unsigned status); /* the last: ccrun's exit status */
+    void (*finish)(void *ctx, unsigned status); /* the last: ccrun's exit status; not when led */
+    void (*ended)(void *ctx, enum node_end how); /* when led, after attempt_ended */
 };
 
 struct node {
@@ -43,15 +55,19 @@ struct node {
     uint64_t      drain_grace, give_up_at; /* when what nobody reads is dropped; UINT64_MAX: no process is gone, or wait */
     bool          has_ended, is_clean; /* the attempt is over and not dealt with yet */
     bool          is_finished;
+    bool          is_led, is_halted;
 };
 
 struct node_cfg {
+    bool     is_led;
     unsigned max_restarts;
     uint64_t term_grace, kill_grace, sweep_grace; /* see group.h */
 };
 
 void node_init(struct node *n, const struct node_cfg *cfg, const struct node_ops *ops, void *ctx);
 void node_start(struct node *n, uint64_t now);
+void node_next(struct node *n, uint64_t now); /* when led: another attempt, after ops->ended */
+void node_halt(struct node *n, uint64_t now); /* when led: end this attempt; what fails from now on is expected */
 void node_started(struct node *n); /* in ops->start: one more worker lives */
 void node_cannot_start(struct node *n, uint64_t now, unsigned code); /* in ops->start: 126, 127 or 70; no more will */
 enum policy_exit node_exited(struct node *n, uint64_t now, int status, bool is_terminal);

@@ -244,7 +244,7 @@ static void op_finish(void *ctx, unsigned status)
     s->status = status;
 }
 
-static const struct node_ops ops = { op_start, op_signal, op_sweep, op_attempt_ended, op_news, op_finish };
+static const struct node_ops ops = { op_start, op_signal, op_sweep, op_attempt_ended, op_news, op_finish, NULL };
 
 /* ---- what happens to it */
 

@@ -54,7 +54,7 @@ static void on_finish(void *ctx, unsigned status)
     l->status = status;
 }
 
-static const struct node_ops ops = { on_start, on_signal, on_sweep, on_attempt_ended, on_news, on_finish };
+static const struct node_ops ops = { on_start, on_signal, on_sweep, on_attempt_ended, on_news, on_finish, NULL };
 
 static void start(struct log *l, unsigned n, unsigned max_restarts)
 {

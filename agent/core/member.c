@@ -1,0 +1,423 @@
+#include "agent/core/member.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { TELL_EVERY_MS = 5000 };
+
+static const uint64_t never = UINT64_MAX;
+
+/* ---- ops of the node, passed on */
+
+static void op_start(void *ctx)
+{
+    struct member *m = ctx;
+
+    m->ops->start(m->ctx, &m->view);
+}
+
+static void op_signal(void *ctx, int signum)
+{
+    struct member *m = ctx;
+
+    m->ops->signal(m->ctx, signum);
+}
+
+static void op_sweep(void *ctx, int signum)
+{
+    struct member *m = ctx;
+
+    m->ops->sweep(m->ctx, signum);
+}
+
+static unsigned op_attempt_ended(void *ctx)
+{
+    struct member *m = ctx;
+
+    return m->ops->attempt_ended(m->ctx);
+}
+
+static void op_news(void *ctx, enum node_news news, int arg)
+{
+    struct member *m = ctx;
+
+    m->ops->node_news(m->ctx, news, arg);
+}
+
+static void op_finish(void *ctx, unsigned status)
+{
+    (void) ctx, (void) status;
+    assert(0); /* a led node does not finish */
+}
+
+/* Only noted: what follows from it is member_settle()'s, when the node is at rest. */
+static void op_ended(void *ctx, enum node_end how)
+{
+    struct member *m = ctx;
+
+    m->is_busy = false;
+    m->is_stuck = how == NODE_END_STUCK;
+    m->is_done = how == NODE_END_DONE;
+    if (m->has_cause)
+        m->ops->describe(m->ctx, &m->cause); /* more is known now */
+}
+
+static const struct node_ops node_ops = {
+    .start = op_start,
+    .signal = op_signal,
+    .sweep = op_sweep,
+    .attempt_ended = op_attempt_ended,
+    .news = op_news,
+    .finish = op_finish,
+    .ended = op_ended,
+};
+
+/* ---- hello */
+
+static enum rdzv_node_phase phase(const struct member *m)
+{
+    if (m->is_finished)
+        return RDZV_NODE_GONE;
+    if (m->is_stuck)
+        return RDZV_NODE_STUCK;
+    if (m->is_leaving)
+        return RDZV_NODE_LEAVING;
+    if (m->is_busy)
+        return m->has_cause ? RDZV_NODE_FAILED : RDZV_NODE_RUNNING;
+    if (m->is_done)
+        return RDZV_NODE_DONE;
+    return m->has_cause && m->ready_round <= m->work_round ? RDZV_NODE_FAILED : RDZV_NODE_READY;
+}
+
+/* A different part of the last eighth each time: nodes that all answered to one view do not speak in chorus for ever. */
+static uint64_t jitter(const struct member *m)
+{
+    uint64_t x = (m->cfg.incarnation ^ m->seq) * 0x9e3779b97f4a7c15u;
+
+    return (x >> 32) % (m->cfg.heartbeat / 8 + 1);
+}
+
+static void say_hello(struct member *m, uint64_t now)
+{
+    struct rdzv_hello h = {
+        .incarnation = m->cfg.incarnation,
+        .seq = ++m->seq,
+        .sent_at = now,
+        .phase = phase(m),
+        .store_round = m->store_round,
+        .has_about = !m->is_known,
+        .has_cause = m->has_cause,
+    };
+
+    h.round = h.phase == RDZV_NODE_READY ? m->ready_round : m->work_round;
+    if (m->notice_at > now)
+        h.notice_ms = (uint32_t) (m->notice_at - now);
+    if (h.has_about)
+        h.about = m->cfg.about;
+    if (h.has_cause) {
+        h.cause = m->cause;
+        h.cause.at += m->ahead;
+    }
+    m->next_hello = now + m->cfg.heartbeat - jitter(m);
+    m->ops->hello(m->ctx, &h);
+}
+
+static void finish(struct member *m, uint64_t now, unsigned status)
+{
+    m->is_finished = true;
+    say_hello(m, now);
+    m->ops->finish(m->ctx, status);
+}
+
+/* ---- what happens here */
+
+static void note_failure(struct member *m, uint64_t now)
+{
+    if (!m->node.policy.has_failure || m->has_cause || !m->is_busy)
+        return;
+    m->has_cause = true;
+    m->cause = (struct rdzv_cause) { .kind = RDZV_CAUSE_WORKER, .round = m->work_round, .at = now, .rank = RDZV_NO_RANK };
+    m->cause.code = m->node.policy.failure_code;
+    m->cause.is_final = m->node.policy.is_final;
+    memcpy(m->cause.host, m->cfg.about.host, sizeof(m->cause.host));
+    m->ops->describe(m->ctx, &m->cause);
+    say_hello(m, now);
+}
+
+static void start(struct member *m, uint64_t now)
+{
+    assert(!m->is_busy && m->ready_round == m->view.round && m->view.round > m->work_round);
+    m->work_round = m->view.round;
+    m->is_busy = true;
+    m->has_cause = m->is_done = false;
+    node_next(&m->node, now);
+    note_failure(m, now);
+}
+
+static void halt(struct member *m, uint64_t now)
+{
+    if (!m->is_busy || m->node.is_halted)
+        return;
+    m->ops->news(m->ctx, MEMBER_HALTED, &m->view);
+    node_halt(&m->node, now);
+}
+
+static unsigned ended_status(const struct member *m)
+{
+    if (m->is_stuck)
+        return MEMBER_EXIT_STUCK;
+    return m->view.cause.kind == RDZV_CAUSE_NONE ? 0 : m->view.cause.code;
+}
+
+/* Somebody wants the end of this node, or of the job: 0, or 1 when there is nothing else to do. */
+static int end_if_due(struct member *m, uint64_t now)
+{
+    bool is_ended = m->has_heard && m->view.phase == RDZV_ENDED;
+
+    if (m->node.policy.is_stopped) {
+        if (!m->is_busy)
+            finish(m, now, m->is_stuck ? MEMBER_EXIT_STUCK : policy_exit_status(&m->node.policy));
+        return 1;
+    }
+    if (!is_ended && !m->is_orphan && !m->is_refused)
+        return 0;
+    halt(m, now);
+    if (m->is_busy)
+        return 1;
+    if (is_ended) {
+        m->ops->news(m->ctx, MEMBER_ENDED, &m->view);
+        finish(m, now, ended_status(m));
+    } else if (m->is_stuck) {
+        finish(m, now, MEMBER_EXIT_STUCK);
+    } else if (m->is_refused) {
+        finish(m, now, MEMBER_EXIT_REFUSED);
+    } else {
+        finish(m, now, m->is_done ? 0 : MEMBER_EXIT_ORPHAN);
+    }
+    return 1;
+}
+
+static void tell(struct member *m, uint64_t now)
+{
+    bool is_spare = m->view.phase == RDZV_ACTIVE && m->view.group_rank == RDZV_NO_RANK;
+
+    if (m->is_busy || (m->view.phase != RDZV_GATHER && !is_spare) || (m->told_at != 0 && now - m->told_at < TELL_EVERY_MS))
+        return;
+    m->told_at = now;
+    m->ops->news(m->ctx, is_spare ? MEMBER_SPARE : MEMBER_WAITING, &m->view);
+}
+
+/* One step towards what the newest view asks for; each ends in an event that leads here again. */
+static void reconcile(struct member *m, uint64_t now)
+{
+    const struct rdzv_view *v = &m->view;
+
+    if (m->is_finished || end_if_due(m, now) || m->is_stuck || !m->has_heard)
+        return;
+    if (m->is_busy) {
+        if (v->round > m->work_round)
+            halt(m, now);
+        return;
+    }
+    if (v->round > m->ready_round && v->round > m->work_round) {
+        m->ready_round = v->round;
+        m->is_done = false;
+        say_hello(m, now);
+    }
+    if (v->round != m->ready_round || v->round == m->work_round)
+        return;
+    if (v->phase == RDZV_SWITCH && v->hosts_store && m->asked_round < v->round) {
+        m->asked_round = v->round;
+        m->ops->host_store(m->ctx, v->round);
+    }
+    if (v->phase == RDZV_ACTIVE && v->group_rank != RDZV_NO_RANK)
+        start(m, now);
+}
+
+/* ---- what the coordinator says */
+
+/* The answer that took the shortest way tells best what its clock shows; with time the sample ages. */
+static void learn_clock(struct member *m, uint64_t now, const struct rdzv_view *v)
+{
+    uint64_t rtt = now - v->echo;
+
+    if (v->echo > now)
+        return;
+    if (m->best_rtt != never && m->seq % 8 == 0)
+        m->best_rtt++;
+    if (rtt > m->best_rtt)
+        return;
+    m->best_rtt = rtt;
+    m->ahead = v->clock - (v->echo + rtt / 2);
+}
+
+void member_view(struct member *m, uint64_t now, const struct rdzv_view *v)
+{
+    if (m->is_finished || v->incarnation != m->cfg.incarnation || v->seq <= m->view.seq)
+        return;
+    m->heard_at = now;
+    m->view.seq = v->seq;
+    learn_clock(m, now, v);
+    m->is_known = !v->is_unknown;
+    if (v->is_unknown) {
+        say_hello(m, now);
+        return;
+    }
+    m->has_heard = true;
+    m->view = *v;
+    if (v->notice_at != 0 && !m->has_noticed) {
+        uint64_t at = v->notice_at - m->ahead;
+
+        m->has_noticed = true;
+        m->ops->notice(m->ctx, at > now ? at - now : 0);
+    }
+    reconcile(m, now);
+    if (!m->is_finished)
+        tell(m, now);
+}
+
+void member_refused(struct member *m, uint64_t now, const struct rdzv_refused *r)
+{
+    if (m->is_finished || r->incarnation != m->cfg.incarnation)
+        return;
+    m->is_refused = true;
+    reconcile(m, now);
+}
+
+void member_store_switched(struct member *m, uint64_t now, uint32_t round)
+{
+    m->store_round = round;
+    say_hello(m, now);
+}
+
+void member_connected(struct member *m, uint64_t now)
+{
+    if (!m->is_finished)
+        say_hello(m, now);
+}
+
+void member_notice(struct member *m, uint64_t now, uint64_t ms_left)
+{
+    m->notice_at = now + (ms_left > 0 ? ms_left : 1);
+    if (!m->is_finished)
+        say_hello(m, now);
+}
+
+/* ---- what happens to processes */
+
+/* Says at once that this node leaves: the others need not wait until its workers have gone. */
+static void leave_if_stopped(struct member *m, uint64_t now)
+{
+    if (!m->node.policy.is_stopped || m->is_leaving)
+        return;
+    m->is_leaving = true;
+    if (m->is_busy)
+        say_hello(m, now);
+    reconcile(m, now);
+}
+
+void member_init(struct member *m, const struct member_cfg *cfg, uint64_t now, const struct member_ops *ops, void *ctx)
+{
+    *m = (struct member) {
+        .cfg = *cfg, .ops = ops, .ctx = ctx, .joined_at = now, .heard_at = now, .best_rtt = never,
+    };
+    m->cfg.node.is_led = true;
+    m->cfg.node.max_restarts = UINT32_MAX; /* the coordinator counts */
+    node_init(&m->node, &m->cfg.node, &node_ops, m);
+    say_hello(m, now);
+}
+
+void member_started(struct member *m)
+{
+    node_started(&m->node);
+}
+
+void member_cannot_start(struct member *m, uint64_t now, unsigned code)
+{
+    node_cannot_start(&m->node, now, code);
+}
+
+enum policy_exit member_exited(struct member *m, uint64_t now, int status, bool is_terminal)
+{
+    enum policy_exit how = node_exited(&m->node, now, status, is_terminal);
+
+    note_failure(m, now);
+    leave_if_stopped(m, now);
+    return how;
+}
+
+void member_signal(struct member *m, uint64_t now, int signum)
+{
+    node_signal(&m->node, now, signum);
+    leave_if_stopped(m, now);
+}
+
+void member_pressed(struct member *m, uint64_t now)
+{
+    node_pressed(&m->node, now);
+    leave_if_stopped(m, now);
+}
+
+static uint64_t silence_ends(const struct member *m)
+{
+    return m->has_heard ? m->heard_at + m->cfg.lost_after : m->joined_at + m->cfg.join_timeout;
+}
+
+static uint64_t barrier_ends(const struct member *m)
+{
+    return m->is_done && m->cfg.exit_barrier != never ? m->done_at + m->cfg.exit_barrier : never;
+}
+
+bool member_tick(struct member *m, uint64_t now)
+{
+    bool is_failure;
+
+    if (m->is_finished)
+        return false;
+    is_failure = node_tick(&m->node, now);
+    note_failure(m, now);
+    if (now >= silence_ends(m) && !m->is_orphan) {
+        m->is_orphan = true;
+        m->ops->news(m->ctx, MEMBER_ORPHANED, &m->view);
+        reconcile(m, now);
+    } else if (now >= barrier_ends(m)) {
+        finish(m, now, 0);
+    }
+    if (!m->is_finished && now >= m->next_hello)
+        say_hello(m, now);
+    return is_failure;
+}
+
+void member_settle(struct member *m, uint64_t now, bool is_empty, bool is_drained)
+{
+    bool was_busy = m->is_busy;
+
+    if (m->is_finished || !was_busy)
+        return;
+    node_settle(&m->node, now, is_empty, is_drained);
+    if (m->is_busy)
+        return;
+    if (m->is_done)
+        m->done_at = now;
+    reconcile(m, now);
+    if (!m->is_finished && (m->is_done || m->is_stuck))
+        say_hello(m, now);
+}
+
+void member_paused(struct member *m, uint64_t ms)
+{
+    node_paused(&m->node, ms);
+    m->heard_at += ms; /* it may have spoken: nobody was there to hear it */
+    m->joined_at += ms;
+}
+
+uint64_t member_deadline(const struct member *m)
+{
+    uint64_t at = node_deadline(&m->node);
+
+    if (m->is_finished)
+        return never;
+    at = m->next_hello < at ? m->next_hello : at;
+    at = barrier_ends(m) < at ? barrier_ends(m) : at;
+    return !m->is_orphan && silence_ends(m) < at ? silence_ends(m) : at;
+}
