@@ -219,14 +219,17 @@ bench check-bench: $(programs) bench-programs
 
 # ---- simulation: the pure cores under every kind of worker, user and scheduler, and with planted bugs
 
-$(BIN)/sim_node: $(OBJ)/tests/sim/sim_node.o $(OUT)/libccrun-all.a
+$(BIN)/sim_rdzv: $(OBJ)/tests/sim/sim_world.o $(OBJ)/tests/sim/sim_queue.o
+$(BIN)/sim_%: $(OBJ)/tests/sim/sim_%.o $(OUT)/libccrun-all.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(OUT)/libccrun-all.a
 
 .PHONY: check-sim mutants check-mutants
-check-sim: $(BIN)/sim_node
+check-sim: $(BIN)/sim_node $(BIN)/sim_rdzv
 	$(Q)$(BIN)/sim_node -n 200000
+	$(Q)$(BIN)/sim_rdzv -n 3000
+	$(Q)for n in 8 64 1024 16384; do $(BIN)/sim_rdzv -b $$n || exit; done
 
 mutants check-mutants:
 	$(Q)python3 tests/sim/mutants.py

@@ -1,0 +1,89 @@
+/* sim_world.h - a simulated world for the cores of a job of many nodes: a clock, links, agents and their workers.
+ *
+ * One coordinator and n nodes, each with the real core `member`; every message goes through the real codec.  Time is in
+ * microseconds here and in milliseconds for the cores; each node's clock has an offset of its own.  Checks what must hold at
+ * every moment, and stops the program with the seed when it does not (see sim_rdzv.c for the list).
+ */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/core/member.h"
+#include "agent/core/proto.h"
+#include "agent/core/rdzv.h"
+#include "tests/sim/sim_queue.h"
+
+enum { MAX_PROCS = 4, N_ROUNDS_KEPT = 8 };
+enum { TERM_GRACE = 3000, KILL_GRACE = 500, SWEEP_GRACE = 200, MS = 1000 };
+
+struct proc {
+    bool     is_alive, is_stuck, ignores_term, is_ending;
+    uint64_t ends_at;
+    int      status;
+};
+
+struct agent {
+    struct world *w;
+    struct member m;
+    uint32_t      id;
+    bool          is_up, is_cut_in, is_cut_out, is_gone; /* is_gone: never comes back */
+    bool          was_lost;      /* the coordinator had forgotten it since its last start */
+    bool          has_exited;
+    unsigned      status;        /* of its last exit */
+    uint64_t      boots, link, offset, wake_at;
+    uint64_t      away_since;    /* since then, or until then, it was crashed or cut; 0: never */
+    bool          has_flapped;
+    uint32_t      nproc, last_store_round, started_round, started_rank;
+    struct proc   procs[MAX_PROCS];
+    uint64_t      failed_at;     /* of the first failure in started_round; 0: none */
+};
+
+struct round { /* what the first that started in it was told */
+    uint32_t  number, group_world, world, restarts, n_started;
+    uint64_t  first_failure, first_loss;
+    uint32_t *owner, *base; /* by group rank; UINT32_MAX: did not start */
+};
+
+struct odds { /* of 100,000 messages or starts, until it is calm */
+    uint32_t lost, doubled, late, very_late;
+    uint32_t fails, finishes, stuck, ignores_term, cascades;
+};
+
+struct world {
+    uint64_t      seed, rng, now, calm_at, finish_at;
+    uint64_t      stalled_until, coord_wake_at, last_link;
+    uint64_t      latency, jitter, stop_time;
+    struct odds   odds;
+    struct queue  queue;
+    struct rdzv  *coord;
+    struct rdzv_cfg cfg;
+    struct agent *agents;
+    uint32_t      n;
+    struct round  rounds[N_ROUNDS_KEPT];
+    uint32_t      newest;
+    uint32_t      n_failed_rounds, last_failed_round; /* rounds in which a worker failed */
+    uint32_t      n_victim_rounds;  /* of these: only after a node had crashed */
+    uint64_t      last_start_at, n_starts, n_messages, n_bytes, n_handled, coord_ns, last_check;
+    uint32_t      biggest;
+    bool          has_ended, measures, is_verbose;
+    struct rdzv_cause end;
+    uint64_t      ended_at;
+};
+
+enum fault { FAULT_CRASH, FAULT_POWER, FAULT_CUT, FAULT_CUT_IN, FAULT_CUT_OUT, FAULT_FLAP, FAULT_STALL, FAULT_TERM, N_FAULTS };
+
+void world_init(struct world *w, uint64_t seed, uint32_t n_agents, const struct rdzv_cfg *cfg);
+void world_free(struct world *w);
+void world_boot(struct world *w, uint64_t at, uint32_t agent);
+void world_fault(struct world *w, uint64_t at, uint32_t agent, enum fault fault);
+void world_fail(struct world *w, uint64_t at, uint32_t agent); /* a worker of it ends with 1, if one lives */
+void world_finish(struct world *w); /* all workers, also of rounds to come, end well within 2 s */
+void world_run(struct world *w, uint64_t until);
+bool world_is_settled(const struct world *w); /* every agent that can is in the round of the job, or a spare */
+uint64_t world_random(struct world *w, uint64_t n);
+bool world_chance(struct world *w, uint32_t of_100000);
+__attribute__((noreturn, format(printf, 2, 3))) void world_broken(const struct world *w, const char *fmt, ...);
+
+#endif
