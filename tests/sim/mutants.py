@@ -10,8 +10,12 @@ import subprocess
 import sys
 import tempfile
 
+import mutants_rdzv
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
-CORES = ['agent/core/node.c', 'agent/core/group.c', 'agent/core/policy.c']
+LONE = ['agent/core/' + f for f in ('node.c', 'group.c', 'policy.c')]
+MANY = LONE + ['agent/core/' + f for f in ('rdzv.c', 'member.c', 'ranks.c', 'peers.c', 'budget.c', 'admit.c', 'proto.c')]
+SIM_RDZV = ['tests/sim/sim_rdzv.c', 'tests/sim/sim_world.c', 'tests/sim/sim_queue.c', 'store/base/err.c']
 GROUP, NODE, POLICY = 'agent/core/group.c', 'agent/core/node.c', 'agent/core/policy.c'
 
 # what is broken, file, old text, new text, why no oracle can see it (None: it must be caught)
@@ -79,10 +83,29 @@ MUTANTS = [
 ]
 
 
-def run(mutant):
+# the cores in which to plant, the other sources, how to run the simulation, the bugs
+SUITES = [
+    (LONE, ['tests/sim/sim_node.c'], [['-n', '20000']], MUTANTS),
+    (MANY, SIM_RDZV, [['-n', '4000'], ['-b', '200']], mutants_rdzv.MUTANTS),
+]
+
+
+def simulate(program, runs):
+    for args in runs:
+        try:
+            r = subprocess.run([program] + args, capture_output=True, text=True, timeout=60)
+        except subprocess.TimeoutExpired:
+            return 'never ends'
+        if r.returncode:
+            return r.stderr.strip().split('\n')[-1][:90] or 'exit status %d' % r.returncode
+    return None
+
+
+def run(suite, mutant):
+    cores, sources, runs, _ = suite
     name, path, old, new, excuse = mutant
     with tempfile.TemporaryDirectory() as d:
-        for f in CORES:
+        for f in cores:
             os.makedirs(os.path.join(d, os.path.dirname(f)), exist_ok=True)
             shutil.copy(os.path.join(ROOT, f), os.path.join(d, f))
         with open(os.path.join(d, path)) as f:
@@ -91,27 +114,23 @@ def run(mutant):
             return False, 'the text to change stands %d times in %s' % (text.count(old), path)
         with open(os.path.join(d, path), 'w') as f:
             f.write(text.replace(old, new))
-        build = ['gcc', '-std=c11', '-D_GNU_SOURCE', '-w', '-O1', '-I', d, '-I', ROOT, '-o', d + '/sim',
-                 os.path.join(ROOT, 'tests/sim/sim_node.c')] + [os.path.join(d, f) for f in CORES]
+        build = ['gcc', '-std=c11', '-D_GNU_SOURCE', '-w', '-O1', '-I', d, '-I', ROOT, '-o', d + '/sim']
+        build += [os.path.join(ROOT, f) for f in sources] + [os.path.join(d, f) for f in cores]
         made = subprocess.run(build, capture_output=True, text=True)
         if made.returncode:
             return False, 'does not compile: ' + made.stderr[:200]
-        try:
-            r = subprocess.run([d + '/sim', '-n', '20000'], capture_output=True, text=True, timeout=60)
-            is_caught, why = r.returncode != 0, r.stderr.strip().split('\n')[-1][:90]
-        except subprocess.TimeoutExpired:
-            is_caught, why = True, 'never ends'
+        why = simulate(d + '/sim', runs)
     if excuse:
-        return not is_caught, 'not to be seen: ' + excuse if not is_caught else 'caught after all: ' + why
-    return is_caught, why if is_caught else 'SURVIVED'
+        return not why, 'not to be seen: ' + excuse if not why else 'caught after all: ' + why
+    return bool(why), why or 'SURVIVED'
 
 
 def main():
     part = sys.argv[1] if len(sys.argv) > 1 else ''
-    chosen = [m for m in MUTANTS if part in m[0]]
+    chosen = [(suite, m) for suite in SUITES for m in suite[3] if part in m[0]]
     good = 0
-    for m in chosen:
-        is_good, why = run(m)
+    for suite, m in chosen:
+        is_good, why = run(suite, m)
         good += is_good
         print('%-4s %s: %s' % ('ok' if is_good else 'FAIL', m[0], why), flush=True)
     print('%d passed, %d failed' % (good, len(chosen) - good))
