@@ -82,8 +82,10 @@ __attribute__((format(printf, 3, 4))) static void say(const struct agent *a, int
     va_end(ap);
     if (n < 0)
         return;
-    if ((size_t) n > sizeof line - 2)
+    if ((size_t) n > sizeof line - 2) { /* cut short, and still a line */
         n = (int) sizeof line - 2;
+        line[n - 1] = '\n';
+    }
     line[n] = '\0';
     if (a->logs && !a->is_done)
         logs_say(a->logs, line); /* in order with what the workers print */
@@ -555,7 +557,6 @@ static void on_timer(uv_timer_t *t)
 {
     struct agent *a = CC_CONTAINER_OF(t, struct agent, timer);
     uint64_t      now = cc_monotonic_ms();
-
     unsigned      i;
 
     if (a->is_unheard) {
