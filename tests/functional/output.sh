@@ -247,8 +247,9 @@ done
 EOF
 
 it 'a reader that comes late gets everything, and no worker is called stuck for it' <<'EOF'
+# More than the console's queue (1 MiB) and its pipe (64 KiB) hold, and less than with the worker's own pipe.
 mkfifo pipe
-"$CCRUN" --drain-timeout 0.3 --unkillable-timeout 0.3 --no-python sh -c 'head -c 1200000 /dev/zero | tr "\0" x; : >done; exit 3' \
+"$CCRUN" --drain-timeout 0.3 --unkillable-timeout 0.3 --no-python sh -c 'head -c 1150000 /dev/zero | tr "\0" x; : >done; exit 3' \
     >pipe 2>err &
 pid=$!
 exec 5<pipe
@@ -256,7 +257,7 @@ wait_for '[ -e done ]'
 later=$(($(now_ms) + 1500)) # longer than both timeouts together
 wait_for '[ "$(now_ms)" -ge $later ]'
 alive $pid
-same 1200001 "$(wc -c <&5)"
+same 1150001 "$(wc -c <&5)"
 ends $pid 3
 lacks err outlived
 has err 'exited with code 3'
@@ -282,7 +283,7 @@ EOF
 
 it 'log files are complete when ccrun is killed while nobody reads the console (C39)' <<'EOF'
 mkfifo pipe
-bg job sh -c 'exec "$CCRUN" --log-dir logs --tee 1 --no-python sh -c "head -c 1200000 /dev/zero | tr \"\\0\" x; : >done; exec sleep 50" >pipe'
+bg job sh -c 'exec "$CCRUN" --log-dir logs --tee 1 --no-python sh -c "head -c 1150000 /dev/zero | tr \"\\0\" x; : >done; exec sleep 50" >pipe'
 exec 5<pipe
 wait_for '[ -e done ]'
 agent=$(pgrep -P $pid)
