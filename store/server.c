@@ -26,6 +26,7 @@ enum {
     ACCEPTS_PER_TURN = 1024, /* many: where the queue overflows, a client waits for a second */
     LOG_WINDOW_MS = 10000,
     LOG_MAX = 20, /* sentences in a window */
+    OTHER_FIRST = 0x80,
 };
 
 #define DEFAULT_MAX_MEMORY ((uint64_t) 1 << 30)
@@ -37,6 +38,8 @@ struct client {
     int                  fd;
     int                  events; /* what `watch` looks for */
     bool is_dirty, has_ended;    /* has_ended: sends nothing more, is closed once it has its answers */
+    bool has_spoken;             /* and is a client of the store */
+    bool is_stale;               /* from an earlier round: if it is for the store, then not for this one */
     TAILQ_ENTRY(client) all, dirty;
 };
 
@@ -56,6 +59,7 @@ struct store_server {
     uv_idle_t   more;       /* active: somebody has work left that no event will announce */
     unsigned    n_open;     /* handles that libuv still knows */
     bool        is_closing;
+    bool        is_between; /* rounds: clients are refused */
     void (*on_closed)(void *ctx);
     void    *on_closed_ctx;
     uint64_t log_since;
@@ -163,7 +167,8 @@ static void set_clean(struct client *c)
     TAILQ_REMOVE(&c->server->dirty, c, dirty);
 }
 
-static void drop(struct client *c)
+/* Its descriptor lives on. */
+static void let_go(struct client *c)
 {
     set_clean(c);
     TAILQ_REMOVE(&c->server->clients, c, all);
@@ -171,7 +176,14 @@ static void drop(struct client *c)
     session_end(&c->session);
     (void) uv_poll_stop(&c->watch);
     uv_close((uv_handle_t *) &c->watch, on_client_closed);
-    (void) close(c->fd);
+}
+
+static void drop(struct client *c)
+{
+    int fd = c->fd;
+
+    let_go(c);
+    (void) close(fd);
 }
 
 static void refuse(struct client *c, const struct cc_err *err)
@@ -197,6 +209,25 @@ static void watch_for(struct client *c, int events)
         (void) uv_poll_start(&c->watch, events, on_ready);
 }
 
+/* The first bytes tell whom the connection is for. */
+static bool is_for_store(struct client *c, size_t n)
+{
+    struct store_server *s = c->server;
+    int                  fd = c->fd;
+
+    if (s->cfg.other && s->in[0] >= OTHER_FIRST) {
+        let_go(c);
+        s->cfg.other(s->cfg.ctx, fd, s->in, n);
+        return false;
+    }
+    if (s->is_between || c->is_stale) {
+        drop(c);
+        return false;
+    }
+    c->has_spoken = true;
+    return true;
+}
+
 /* What one recv() brings is what a client can make us do in one turn; the rest waits in the kernel. */
 static void read_some(struct client *c)
 {
@@ -215,6 +246,8 @@ static void read_some(struct client *c)
         set_dirty(c);
         return;
     }
+    if (!c->has_spoken && !is_for_store(c, (size_t) n))
+        return;
     if (session_input(&c->session, s->in, (size_t) n, (size_t) n < sizeof s->in, &err) < 0) {
         refuse(c, &err);
         return;
@@ -524,9 +557,31 @@ static void drop_all(struct store_server *s)
         drop(c);
 }
 
+/* Who has said nothing yet may be an agent, whose connection belongs to no round. */
+static void drop_clients(struct store_server *s)
+{
+    struct client *c, *next;
+
+    for (c = TAILQ_FIRST(&s->clients); c; c = next) {
+        next = TAILQ_NEXT(c, all);
+        if (c->has_spoken || !s->cfg.other)
+            drop(c);
+        else
+            c->is_stale = true;
+    }
+}
+
 void store_server_new_round(struct store_server *s)
 {
-    drop_all(s);
+    s->is_between = false;
+    drop_clients(s);
+    session_space_clear(&s->space);
+}
+
+void store_server_end_round(struct store_server *s)
+{
+    s->is_between = true;
+    drop_clients(s);
     session_space_clear(&s->space);
 }
 

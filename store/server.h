@@ -20,6 +20,9 @@ struct store_server_cfg {
     uint64_t    max_memory;                       /* bytes of keys, values and unread answers; 0: 1 GiB */
     void (*log)(void *ctx, const char *sentence); /* refused connections etc., rate-limited; may be NULL; must
                                                      not call store_server_*() back */
+    /* A client of a TCPStore begins with a byte below 0x80.  Who begins with another is no business of the store: fd, from
+     * which bytes[n] are read already, is the callee's from now on, and no change of round drops it.  NULL: refused. */
+    void (*other)(void *ctx, int fd, const uint8_t *bytes, size_t n);
     void *ctx;
 };
 
@@ -30,6 +33,8 @@ int      store_server_start(struct store_server **ret, uv_loop_t *loop, const st
 uint16_t store_server_port(const struct store_server *s);
 /* An empty key space.  Connections accepted before are dropped; the listening socket stays. */
 void store_server_new_round(struct store_server *s);
+/* Between rounds there is nothing to store: clients are dropped and refused until the next round. */
+void store_server_end_round(struct store_server *s);
 /* Frees s before it calls on_closed (which may be NULL), from a later turn of the loop. */
 void store_server_close(struct store_server *s, void (*on_closed)(void *ctx), void *ctx);
 

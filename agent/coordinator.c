@@ -1,0 +1,283 @@
+#include "agent/coordinator.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "agent/link.h"
+#include "store/base/clock.h"
+#include "store/base/macros.h"
+
+enum { OWN_LINK = 1 };
+
+/* One connection. */
+struct guest {
+    struct coordinator *c;
+    struct link        *link;
+    uint64_t            id;          /* rdzv's name for it */
+    uint64_t            incarnation; /* the last that was heard on it; 0: none */
+    bool                is_open;     /* it has shown that it belongs here */
+    char                addr[RDZV_ADDR_MAX];
+    LIST_ENTRY(guest) all;
+    struct guest       *next; /* of the same slot */
+};
+
+enum { SLOTS = 4096 }; /* by id, which counts up: as good as any hash */
+
+struct coordinator {
+    struct rdzv                  *rdzv;
+    const struct coordinator_ops *ops;
+    void                         *ctx;
+    uv_loop_t                    *loop;
+    uint64_t                      last_id;
+    unsigned                      n_links;
+    char                          job[PROTO_JOB_MAX], host[RDZV_HOST_MAX];
+    uint8_t                       proof[PROTO_PROOF_BYTES];
+    LIST_HEAD(, guest) guests;
+    struct guest *slots[SLOTS];
+};
+
+/* ---- guests */
+
+static struct guest *find(struct coordinator *c, uint64_t id)
+{
+    struct guest *g = c->slots[id % SLOTS];
+
+    while (g && g->id != id)
+        g = g->next;
+    return g;
+}
+
+static void dismiss(struct guest *g)
+{
+    struct guest **at = &g->c->slots[g->id % SLOTS];
+
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
+    LIST_REMOVE(g, all);
+    g->c->n_links--;
+    link_close(g->link);
+    free(g);
+}
+
+/* ---- what rdzv wants */
+
+static void op_view(void *ctx, uint64_t link, const struct rdzv_view *v)
+{
+    struct coordinator *c = ctx;
+    struct proto_msg    m = { .type = PROTO_VIEW, .u.view = *v };
+    struct guest       *g;
+
+    if (link == OWN_LINK) {
+        c->ops->view(c->ctx, v);
+        return;
+    }
+    g = find(c, link);
+    if (g)
+        link_send(g->link, &m);
+}
+
+static void tell_refusal(struct coordinator *c, const struct guest *g, const struct rdzv_refused *r)
+{
+    char sentence[2 * RDZV_TEXT_MAX + 160];
+
+    (void) snprintf(sentence, sizeof sentence, "the agent at %s was turned away: %s", g->addr, r->sentence);
+    c->ops->say(c->ctx, sentence);
+}
+
+static void op_refuse(void *ctx, uint64_t link, const struct rdzv_refused *r)
+{
+    struct coordinator *c = ctx;
+    struct proto_msg    m = { .type = PROTO_REFUSED, .u.refused = *r };
+    struct guest       *g;
+
+    if (link == OWN_LINK) {
+        c->ops->refused(c->ctx, r);
+        return;
+    }
+    g = find(c, link);
+    if (!g)
+        return;
+    tell_refusal(c, g, r);
+    link_send(g->link, &m); /* it closes the connection when it has read that */
+}
+
+static const struct rdzv_ops rdzv_ops = { .view = op_view, .refuse = op_refuse };
+
+/* ---- what guests say */
+
+__attribute__((format(printf, 2, 3))) static void refuse_open(struct guest *g, const char *fmt, ...)
+{
+    struct proto_msg m = { .type = PROTO_REFUSED, .u.refused.why = RDZV_REFUSED_JOB };
+    va_list          ap;
+
+    va_start(ap, fmt);
+    (void) vsnprintf(m.u.refused.sentence, sizeof m.u.refused.sentence, fmt, ap);
+    va_end(ap);
+    tell_refusal(g->c, g, &m.u.refused);
+    link_send(g->link, &m);
+}
+
+static void opened(struct guest *g, const struct proto_open *open)
+{
+    const struct coordinator *c = g->c;
+
+    if (open->version != PROTO_VERSION) {
+        refuse_open(g, "its protocol is version %u, and that of job '%.100s', run by %s, is %d; use the same ccrun on all nodes",
+                    open->version, c->job, c->host, PROTO_VERSION);
+    } else if (strcmp(open->job, c->job) != 0) {
+        refuse_open(g, "this is job '%.100s', run by %s; give all nodes of a job the same --rdzv-id", c->job, c->host);
+    } else if (memcmp(open->proof, c->proof, sizeof c->proof) != 0) {
+        refuse_open(g, "the secret of job '%.100s', run by %s, is another one (--job-token-file)", c->job, c->host);
+    } else {
+        g->is_open = true;
+    }
+}
+
+static void heard(struct guest *g, const struct rdzv_hello *h)
+{
+    struct rdzv_hello said = *h;
+    const struct rdzv_event ev = {
+        .kind = RDZV_EV_HELLO, .now = cc_monotonic_ms(), .link = g->id, .incarnation = h->incarnation, .hello = &said,
+    };
+
+    /* Where others reach it, if it does not know better: where it was reached from. */
+    if (said.has_about && said.about.addr[0] == '\0')
+        memcpy(said.about.addr, g->addr, sizeof g->addr);
+    g->incarnation = h->incarnation;
+    rdzv_event(g->c->rdzv, &ev);
+}
+
+static void on_message(void *ctx, struct link *l, const struct proto_msg *m)
+{
+    struct guest       *g = ctx;
+    struct coordinator *c = g->c;
+
+    if (m->type == PROTO_OPEN)
+        opened(g, &m->u.open);
+    else if (m->type == PROTO_PING && g->is_open)
+        link_send(l, &(struct proto_msg) { .type = PROTO_PONG, .u.ping = m->u.ping });
+    else if (m->type == PROTO_HELLO && g->is_open)
+        heard(g, &m->u.hello);
+    c->ops->changed(c->ctx);
+}
+
+static void on_broken(void *ctx, struct link *l, const char *why)
+{
+    struct guest           *g = ctx;
+    struct coordinator     *c = g->c;
+    const struct rdzv_event ev = {
+        .kind = RDZV_EV_BROKEN, .now = cc_monotonic_ms(), .link = g->id, .incarnation = g->incarnation,
+    };
+
+    (void) l, (void) why;
+    dismiss(g);
+    if (ev.incarnation != 0)
+        rdzv_event(c->rdzv, &ev);
+    c->ops->changed(c->ctx);
+}
+
+static const struct link_cbs link_cbs = { .message = on_message, .broken = on_broken };
+
+void coordinator_accept(struct coordinator *c, int fd, const uint8_t *bytes, size_t n)
+{
+    struct guest *g = calloc(1, sizeof *g);
+    struct cc_err err = { 0 };
+    struct guest **slot;
+
+    if (g)
+        g->link = link_new(c->loop, fd, &link_cbs, g, &err);
+    if (!g || !g->link) {
+        c->ops->say(c->ctx, "an agent was turned away: no memory");
+        free(g);
+        return;
+    }
+    g->c = c;
+    g->id = ++c->last_id;
+    (void) link_address(g->link, LINK_PEER, g->addr, sizeof g->addr);
+    slot = &c->slots[g->id % SLOTS];
+    g->next = *slot;
+    *slot = g;
+    LIST_INSERT_HEAD(&c->guests, g, all);
+    c->n_links++;
+    link_input(g->link, bytes, n);
+}
+
+/* ---- the whole */
+
+struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cfg *cfg, const struct coordinator_ops *ops,
+                                    void *ctx, struct cc_err *err)
+{
+    struct coordinator *c = calloc(1, sizeof *c);
+
+    if (!c) {
+        (void) cc_fail(err, -ENOMEM, "no memory for the coordinator");
+        return NULL;
+    }
+    c->rdzv = rdzv_new(&cfg->rdzv, cc_monotonic_ms(), &rdzv_ops, c, err);
+    if (!c->rdzv) {
+        free(c);
+        return NULL;
+    }
+    c->ops = ops;
+    c->ctx = ctx;
+    c->loop = loop;
+    c->last_id = OWN_LINK;
+    (void) snprintf(c->job, sizeof c->job, "%s", cfg->job);
+    (void) snprintf(c->host, sizeof c->host, "%s", cfg->host);
+    memcpy(c->proof, cfg->proof, sizeof c->proof);
+    LIST_INIT(&c->guests);
+    return c;
+}
+
+void coordinator_hello(struct coordinator *c, uint64_t now, const struct rdzv_hello *h)
+{
+    const struct rdzv_event ev = {
+        .kind = RDZV_EV_HELLO, .now = now, .link = OWN_LINK, .incarnation = h->incarnation, .hello = h,
+    };
+
+    rdzv_event(c->rdzv, &ev);
+}
+
+void coordinator_stop(struct coordinator *c, uint64_t now, uint32_t code, const char *why)
+{
+    const struct rdzv_event ev = { .kind = RDZV_EV_STOP, .now = now, .code = code, .text = why };
+
+    rdzv_event(c->rdzv, &ev);
+}
+
+void coordinator_tick(struct coordinator *c, uint64_t now)
+{
+    const struct rdzv_event ev = { .kind = RDZV_EV_TICK, .now = now };
+
+    if (now >= rdzv_deadline(c->rdzv))
+        rdzv_event(c->rdzv, &ev);
+}
+
+uint64_t coordinator_deadline(const struct coordinator *c)
+{
+    return rdzv_deadline(c->rdzv);
+}
+
+void coordinator_status(const struct coordinator *c, struct rdzv_status *ret)
+{
+    rdzv_status(c->rdzv, ret);
+}
+
+unsigned coordinator_links(const struct coordinator *c)
+{
+    return c->n_links;
+}
+
+void coordinator_close(struct coordinator *c)
+{
+    while (!LIST_EMPTY(&c->guests))
+        dismiss(LIST_FIRST(&c->guests));
+    c->rdzv = rdzv_free(c->rdzv);
+    free(c);
+}

@@ -1,0 +1,52 @@
+/* coordinator.h - the coordinator of a job at work: core rdzv (agent/core/rdzv.h) between the connections of the agents and
+ * the clock.
+ *
+ * It lives in the agent that hosts the job.  That agent's own member (agent/core/member.h) speaks with it directly, without a
+ * socket; all others by connections that begin with OPEN.  Everything happens on the loop's thread.
+ */
+#ifndef AGENT_COORDINATOR_H
+#define AGENT_COORDINATOR_H
+
+#include <uv.h>
+
+#include "agent/core/proto.h"
+#include "agent/core/rdzv.h"
+
+struct coordinator;
+
+struct coordinator_cfg {
+    struct rdzv_cfg rdzv;
+    const char     *job;  /* its id, as in the OPEN of every agent; copied */
+    const char     *host; /* our name, for sentences; copied */
+    uint8_t         proof[PROTO_PROOF_BYTES];
+};
+
+struct coordinator_ops {
+    /* To the member in this process, from inside of coordinator_hello() too: take it later. */
+    void (*view)(void *ctx, const struct rdzv_view *v);
+    void (*refused)(void *ctx, const struct rdzv_refused *r);
+    void (*say)(void *ctx, const char *sentence); /* for people: who was turned away and why */
+    void (*changed)(void *ctx);                   /* rdzv_deadline() may be another: see coordinator_deadline() */
+};
+
+/* NULL and err: as rdzv_new(). */
+struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cfg *cfg, const struct coordinator_ops *ops,
+                                    void *ctx, struct cc_err *err);
+
+/* The connection of an agent, as store_server_cfg.other has it. */
+void coordinator_accept(struct coordinator *c, int fd, const uint8_t *bytes, size_t n);
+
+void coordinator_hello(struct coordinator *c, uint64_t now, const struct rdzv_hello *h); /* of our own member */
+void coordinator_stop(struct coordinator *c, uint64_t now, uint32_t code, const char *why);
+
+/* When the deadline has passed, and after all that had come in by then was read. */
+void     coordinator_tick(struct coordinator *c, uint64_t now);
+uint64_t coordinator_deadline(const struct coordinator *c); /* UINT64_MAX: none */
+
+void     coordinator_status(const struct coordinator *c, struct rdzv_status *ret);
+unsigned coordinator_links(const struct coordinator *c); /* agents that are connected */
+
+/* Closes all connections, and frees c. */
+void coordinator_close(struct coordinator *c);
+
+#endif

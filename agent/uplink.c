@@ -1,0 +1,385 @@
+#include "agent/uplink.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/link.h"
+#include "store/base/clock.h"
+#include "store/base/macros.h"
+
+enum {
+    PAUSE_MIN_MS = 20,
+    PAUSE_MAX_MS = 1000,
+    CONNECT_MS = 5000,   /* for one address: a firewall may swallow what we send */
+    HANDSHAKE_MS = 3000, /* for the other end to show that it is one of us */
+    HOST_MAX = 256,
+};
+
+enum state { RESOLVING, CONNECTING, GREETING, CONNECTED, PAUSING, FAILED };
+
+struct uplink {
+    uv_loop_t               *loop;
+    struct uplink_cfg        cfg;
+    const struct uplink_cbs *cbs;
+    void                    *ctx;
+    char                     host[HOST_MAX], from[INET6_ADDRSTRLEN], trouble[CC_ERR_MSG_MAX];
+    enum state               state;
+    bool                     was_resolved; /* at least once: what fails now will pass */
+    bool                     is_looking, is_closing;
+    uint64_t                 began_at, pause;
+    uv_timer_t               timer;
+    uv_getaddrinfo_t         lookup;
+    struct addrinfo         *list, *next; /* addresses of this round of attempts */
+    uv_poll_t               *poll;        /* while connecting: its own allocation, closed on its own */
+    int                      fd;
+    struct link             *link;
+    char                     peer[INET6_ADDRSTRLEN + 16];
+};
+
+static void try_next(struct uplink *u);
+static void resolve(struct uplink *u);
+
+__attribute__((format(printf, 2, 3))) static void note(struct uplink *u, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void) vsnprintf(u->trouble, sizeof u->trouble, fmt, ap);
+    va_end(ap);
+}
+
+/* ---- time */
+
+static void on_timer(uv_timer_t *t);
+
+static void arm(struct uplink *u, uint64_t ms)
+{
+    uv_update_time(u->loop);
+    (void) uv_timer_start(&u->timer, on_timer, ms, 0);
+}
+
+static void pause_then_retry(struct uplink *u)
+{
+    uint64_t ms = u->pause;
+
+    u->state = PAUSING;
+    u->pause = u->pause * 2 > PAUSE_MAX_MS ? PAUSE_MAX_MS : u->pause * 2;
+    arm(u, ms - (uv_hrtime() >> 10) % (ms / 4 + 1)); /* many agents wait for one host: not all in the same moment */
+}
+
+/* ---- one connection */
+
+static void on_poll_closed(uv_handle_t *h)
+{
+    free(h);
+}
+
+static void stop_connecting(struct uplink *u)
+{
+    if (u->poll) {
+        (void) uv_poll_stop(u->poll);
+        uv_close((uv_handle_t *) u->poll, on_poll_closed);
+        u->poll = NULL;
+    }
+    if (u->fd >= 0)
+        (void) close(u->fd);
+    u->fd = -1;
+}
+
+static void lose_link(struct uplink *u)
+{
+    if (u->link)
+        link_close(u->link);
+    u->link = NULL;
+}
+
+static void on_message(void *ctx, struct link *l, const struct proto_msg *m)
+{
+    struct uplink *u = ctx;
+    char           own[RDZV_ADDR_MAX];
+
+    if (m->type == PROTO_PONG && u->state == GREETING) {
+        u->state = CONNECTED;
+        u->pause = PAUSE_MIN_MS;
+        u->trouble[0] = '\0';
+        (void) uv_timer_stop(&u->timer);
+        u->cbs->connected(u->ctx, link_address(l, LINK_OWN, own, sizeof own));
+        return;
+    }
+    if (m->type == PROTO_VIEW || m->type == PROTO_REFUSED)
+        u->cbs->message(u->ctx, m);
+}
+
+static void on_broken(void *ctx, struct link *l, const char *why)
+{
+    struct uplink *u = ctx;
+    bool           was_connected = u->state == CONNECTED;
+
+    (void) l;
+    lose_link(u);
+    if (was_connected)
+        note(u, "the connection to %s broke: %s", u->peer, why);
+    else
+        note(u, "connected to %s, but what answers there is no ccrun: %s", u->peer, why);
+    pause_then_retry(u);
+    if (was_connected)
+        u->cbs->broken(u->ctx, why);
+}
+
+static const struct link_cbs link_cbs = { .message = on_message, .broken = on_broken };
+
+static void greet(struct uplink *u)
+{
+    struct cc_err    err = { 0 };
+    struct proto_msg open = { .type = PROTO_OPEN, .u.open = u->cfg.open };
+    struct proto_msg ping = { .type = PROTO_PING, .u.ping = 1 };
+    int              fd = u->fd;
+
+    u->fd = -1;
+    stop_connecting(u);
+    u->link = link_new(u->loop, fd, &link_cbs, u, &err);
+    if (!u->link) {
+        note(u, "%s", err.msg);
+        pause_then_retry(u);
+        return;
+    }
+    u->state = GREETING;
+    arm(u, HANDSHAKE_MS);
+    link_send(u->link, &open);
+    link_send(u->link, &ping);
+}
+
+static void connect_failed(struct uplink *u, int code)
+{
+    if (code == ECONNREFUSED)
+        note(u, "nothing listens on %s yet", u->peer);
+    else
+        note(u, "cannot connect to %s: %s", u->peer, strerror(code));
+    stop_connecting(u);
+    try_next(u);
+}
+
+static void on_writable(uv_poll_t *p, int status, int events)
+{
+    struct uplink *u = p->data;
+    int            code = 0;
+    socklen_t      len = sizeof code;
+
+    (void) events;
+    if (status < 0 || getsockopt(u->fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
+        code = status < 0 ? -status : errno;
+    if (code != 0)
+        connect_failed(u, code);
+    else
+        greet(u);
+}
+
+static void name_peer(struct uplink *u, const struct addrinfo *ai)
+{
+    char ip[INET6_ADDRSTRLEN] = "?";
+
+    if (ai->ai_family == AF_INET6)
+        (void) inet_ntop(AF_INET6, &((const struct sockaddr_in6 *) (const void *) ai->ai_addr)->sin6_addr, ip, sizeof ip);
+    else
+        (void) inet_ntop(AF_INET, &((const struct sockaddr_in *) (const void *) ai->ai_addr)->sin_addr, ip, sizeof ip);
+    (void) snprintf(u->peer, sizeof u->peer, ai->ai_family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, u->cfg.port);
+}
+
+/* Our end of the connection, when it was chosen; another family than that of the address cannot be. */
+static int bind_from(const struct uplink *u, int family, int fd)
+{
+    struct sockaddr_in  v4 = { .sin_family = AF_INET };
+    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
+
+    if (family == AF_INET && inet_pton(AF_INET, u->from, &v4.sin_addr) == 1)
+        return bind(fd, (struct sockaddr *) &v4, sizeof v4);
+    if (family == AF_INET6 && inet_pton(AF_INET6, u->from, &v6.sin6_addr) == 1)
+        return bind(fd, (struct sockaddr *) &v6, sizeof v6);
+    return 0;
+}
+
+static int start_connecting(struct uplink *u, const struct addrinfo *ai)
+{
+    int r;
+
+    u->fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (u->fd < 0 || bind_from(u, ai->ai_family, u->fd) < 0)
+        return -errno;
+    if (connect(u->fd, ai->ai_addr, ai->ai_addrlen) < 0 && errno != EINPROGRESS)
+        return -errno;
+    u->poll = calloc(1, sizeof *u->poll);
+    if (!u->poll)
+        return -ENOMEM;
+    r = uv_poll_init(u->loop, u->poll, u->fd);
+    if (r < 0) {
+        free(u->poll);
+        u->poll = NULL;
+        return r;
+    }
+    u->poll->data = u;
+    return uv_poll_start(u->poll, UV_WRITABLE, on_writable);
+}
+
+static void try_next(struct uplink *u)
+{
+    const struct addrinfo *ai = u->next;
+    int                    r;
+
+    if (!ai) {
+        pause_then_retry(u);
+        return;
+    }
+    u->next = ai->ai_next;
+    u->state = CONNECTING;
+    name_peer(u, ai);
+    arm(u, CONNECT_MS);
+    r = start_connecting(u, ai);
+    if (r < 0)
+        connect_failed(u, -r);
+}
+
+/* ---- the name */
+
+static void unresolvable(struct uplink *u, int status)
+{
+    struct cc_err err = { 0 };
+
+    note(u, "the host '%s' of the endpoint cannot be resolved: %s", u->host, uv_strerror(status));
+    if (u->was_resolved || cc_monotonic_ms() - u->began_at < u->cfg.resolve_timeout) {
+        pause_then_retry(u);
+        return;
+    }
+    u->state = FAILED;
+    (void) cc_fail(&err, -EHOSTUNREACH, "%s, and could not be for %llu s (--resolve-timeout)", u->trouble,
+                   (unsigned long long) u->cfg.resolve_timeout / 1000);
+    u->cbs->failed(u->ctx, &err);
+}
+
+static void finish_closing(struct uplink *u);
+
+static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
+{
+    struct uplink *u = CC_CONTAINER_OF(req, struct uplink, lookup);
+
+    u->is_looking = false;
+    if (u->is_closing) {
+        uv_freeaddrinfo(list);
+        finish_closing(u);
+        return;
+    }
+    if (status < 0) {
+        unresolvable(u, status);
+        return;
+    }
+    u->was_resolved = true;
+    uv_freeaddrinfo(u->list);
+    u->list = u->next = list;
+    try_next(u);
+}
+
+static void resolve(struct uplink *u)
+{
+    static const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
+    static const struct addrinfo number = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST };
+    unsigned char                ip[sizeof(struct in6_addr)];
+    bool is_number = inet_pton(AF_INET, u->host, ip) == 1 || inet_pton(AF_INET6, u->host, ip) == 1;
+    char port[8];
+    int  r;
+
+    u->state = RESOLVING;
+    (void) snprintf(port, sizeof port, "%u", u->cfg.port);
+    r = uv_getaddrinfo(u->loop, &u->lookup, on_resolved, u->host, port, is_number ? &number : &hints);
+    u->is_looking = r == 0;
+    if (r < 0)
+        unresolvable(u, r);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+    struct uplink *u = CC_CONTAINER_OF(t, struct uplink, timer);
+
+    switch (u->state) {
+    case PAUSING:
+        resolve(u);
+        break;
+    case CONNECTING:
+        connect_failed(u, ETIMEDOUT);
+        break;
+    case GREETING:
+        lose_link(u);
+        note(u, "connected to %s, but what listens there does not answer as a ccrun does", u->peer);
+        pause_then_retry(u);
+        break;
+    case RESOLVING: case CONNECTED: case FAILED:
+        break;
+    }
+}
+
+/* ---- the whole */
+
+struct uplink *uplink_new(uv_loop_t *loop, const struct uplink_cfg *cfg, const struct uplink_cbs *cbs, void *ctx)
+{
+    struct uplink *u = calloc(1, sizeof *u);
+
+    if (!u)
+        return NULL;
+    u->loop = loop;
+    u->cfg = *cfg;
+    u->cbs = cbs;
+    u->ctx = ctx;
+    u->fd = -1;
+    u->pause = PAUSE_MIN_MS;
+    u->began_at = cc_monotonic_ms();
+    (void) snprintf(u->host, sizeof u->host, "%s", cfg->host);
+    (void) snprintf(u->from, sizeof u->from, "%s", cfg->from ? cfg->from : "");
+    (void) uv_timer_init(loop, &u->timer);
+    u->state = PAUSING;
+    arm(u, 0);
+    return u;
+}
+
+void uplink_send(struct uplink *u, const struct proto_msg *m)
+{
+    if (u->state == CONNECTED)
+        link_send(u->link, m);
+}
+
+const char *uplink_trouble(const struct uplink *u)
+{
+    return u->trouble;
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    free(CC_CONTAINER_OF(h, struct uplink, timer));
+}
+
+static void finish_closing(struct uplink *u)
+{
+    uv_freeaddrinfo(u->list);
+    uv_close((uv_handle_t *) &u->timer, on_timer_closed);
+}
+
+void uplink_close(struct uplink *u)
+{
+    if (u->is_closing)
+        return;
+    u->is_closing = true;
+    lose_link(u);
+    stop_connecting(u);
+    (void) uv_timer_stop(&u->timer);
+    if (u->is_looking)
+        (void) uv_cancel((uv_req_t *) &u->lookup); /* its callback comes in any case, perhaps only when DNS gives up */
+    else
+        finish_closing(u);
+}
