@@ -1,0 +1,54 @@
+#!/bin/bash
+# ctr.sh NAME NETNS|- MEMORY|0 CMD... - CMD as process 1 of a real runc container: no daemon, no image.
+#
+# Its root is an overlay of this machine's root that is thrown away: what is installed here is in it, and nothing that
+# it writes stays.  The status comes back (128+n for a signal), TERM and INT are passed on to process 1; MEMORY (bytes)
+# is a cgroup v1 limit (out of memory: 137).  CTR_CGROUPS=1 keeps the cgroup mounts, read-only; else none is seen.
+# NETNS joins a host of netlab.sh: /proc/$(netlab.sh pid I)/ns/net.  Needs root, runc, python3.  CTR_DIR: a folder.
+[ $# -ge 4 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+set -e
+name=$1 netns=$2 memory=$3
+shift 3
+: "${CTR_DIR:?}"
+mkdir -p "$CTR_DIR"
+B=$(mktemp -d "$CTR_DIR/c.XXXXXX")
+cleanup() {
+    umount -l "$B/ov/root" 2>/dev/null
+    umount -l "$B/ov" 2>/dev/null
+    rm -rf --one-file-system "$B"
+    rmdir /sys/fs/cgroup/*/ccrunlab/"$name" /sys/fs/cgroup/*/ccrunlab 2>/dev/null || true
+}
+trap cleanup EXIT
+mkdir "$B/ov"
+mount -t tmpfs ctr "$B/ov"
+mkdir "$B/ov/up" "$B/ov/work" "$B/ov/root"
+mount -t overlay ctr -o "lowerdir=/,upperdir=$B/ov/up,workdir=$B/ov/work" "$B/ov/root"
+(cd "$B" && runc spec)
+python3 - "$B/config.json" "$name" "$netns" "$memory" "$@" <<'PY'
+import json, os, sys
+path, name, netns, memory, *args = sys.argv[1:]
+spec = json.load(open(path))
+spec["process"].update(terminal=False, args=args, rlimits=[], capabilities={},
+                       env=["PATH=" + os.environ["PATH"], "HOME=/root"])
+spec.update(root={"path": "ov/root", "readonly": False}, hostname=name)
+spec["linux"]["cgroupsPath"] = "/ccrunlab/" + name
+if os.environ.get("CTR_CGROUPS") != "1":
+    spec["mounts"] = [m for m in spec["mounts"] if m["type"] != "cgroup"]
+for ns in spec["linux"]["namespaces"]:
+    if ns["type"] == "network" and netns != "-":
+        ns["path"] = netns
+if int(memory) > 0:
+    spec["linux"]["resources"]["memory"] = {"limit": int(memory)}
+json.dump(spec, open(path, "w"))
+PY
+runc --root "$B/state" run -b "$B" "$name" &
+p=$!
+trap 'kill -TERM $p' TERM
+trap 'kill -INT $p' INT
+set +e
+while :; do
+    wait $p
+    status=$?
+    kill -0 $p 2>/dev/null || break
+done
+exit $status
