@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/keeper.h"
+#include "launcher/hostlist.h"
 #include "launcher/job.h"
 #include "launcher/options.h"
 #include "launcher/stdstreams.h"
@@ -42,6 +43,22 @@ static int printed(void)
     return complain(&err, AGENT_EXIT_INTERNAL);
 }
 
+static int print_hosts(const char *list)
+{
+    struct hostlist l = { 0 };
+    struct cc_err   err = { 0 };
+    int             status = 0;
+
+    if (hostlist_nodes(&l, "--expand-hosts", list, &err) < 0)
+        status = complain(&err, AGENT_EXIT_USAGE);
+    for (size_t i = 0; status == 0 && i < l.n; i++) {
+        (void) fputs_unlocked(l.host[i].name, stdout);
+        (void) fputc_unlocked('\n', stdout);
+    }
+    hostlist_clear(&l);
+    return status ? status : printed();
+}
+
 /* Everything that only prints. -1: there is a job to run. */
 static int only_prints(const struct options *o)
 {
@@ -51,6 +68,8 @@ static int only_prints(const struct options *o)
         print_version();
     else if (o->dump)
         (void) options_dump(stdout, o->dump);
+    else if (o->expand_hosts)
+        return print_hosts(o->expand_hosts);
     else
         return -1;
     return printed();

@@ -168,7 +168,7 @@ static bool is_value(const char *text)
 struct cursor {
     struct options *o;
     char          **next;    /* word to look at */
-    bool            is_over; /* --help, --version or --dump: nothing else counts */
+    bool            is_over; /* --help, --version and such: nothing else counts */
 };
 
 static int apply(struct cursor *c, const struct option_row *row, const char *text, struct cc_err *err)

@@ -54,8 +54,8 @@ struct options {
     struct option_mem *mem;
 };
 
-/* argv[0] is the program.  -EINVAL and torchrun's own sentence, or -ENOMEM.  With --help, --version or --dump
- * the rest is not looked at.  Fills *o whatever happens: always options_free() it. */
+/* argv[0] is the program.  -EINVAL and torchrun's own sentence, or -ENOMEM.  With --help, --version and
+ * such the rest is not looked at.  Fills *o whatever happens: always options_free() it. */
 int  options_parse(struct options *o, char **argv, const char *(*env)(const char *), struct cc_err *err);
 void options_free(struct options *o);
 

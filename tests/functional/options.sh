@@ -197,4 +197,17 @@ has out 'rank 0 of 1, 2 workers (--nproc-per-node 2)' 'store     127.0.0.1 port 
 lacks out "HOME="
 EOF
 
+it 'prints the hosts of a node list' <<'EOF'
+expect_status 0 "$CCRUN" --expand-hosts 'n[08-10]r[1-2],m3'
+same 'n08r1 n08r2 n09r1 n09r2 n10r1 n10r2 m3 ' "$(tr '\n' ' ' <out)"
+empty err
+expect_status 0 "$CCRUN" --expand-hosts ''
+empty out
+expect_status 2 "$CCRUN" --expand-hosts 'm3,n[1-2'
+empty out
+has err "ccrun: error: --expand-hosts 'm3,n[1-2': position 5: this '[' is not closed"
+expect_status 0 env CCRUN_EXPAND_HOSTS=n1 "$CCRUN" --no-python true
+has err 'unknown variable CCRUN_EXPAND_HOSTS is ignored'
+EOF
+
 done_testing
