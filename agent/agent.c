@@ -14,7 +14,6 @@
 
 #include "agent/cgroup.h"
 #include "agent/core/macros.h"
-#include "agent/core/node.h"
 #include "agent/core/workerenv.h"
 #include "agent/keeper.h"
 #include "agent/oomscore.h"
@@ -28,7 +27,6 @@
 #include "store/base/clock.h"
 #include "store/base/macros.h"
 #include "store/base/signame.h"
-#include "store/server.h"
 
 /* How long after a SIGTSTP the workers may put themselves to sleep before we stop them: those in a session of their own
  * have no shell, and the kernel discards a plain SIGTSTP there. */
@@ -46,7 +44,7 @@ struct agent {
     struct signals       signals;
     struct terminal      terminal;
     struct sentry        sentry; /* open when has_sentry */
-    struct store_server *store;
+    struct party        *party;
     struct logs         *logs;
     struct rlimit        nofile; /* as we were started, when is_nofile_raised */
     bool                 is_nofile_raised;
@@ -55,7 +53,8 @@ struct agent {
     struct workerenv    *env;
     struct oomscore      oomscore;
     struct cgroup       *cgroup; /* NULL: none may be made here */
-    struct node          node;
+    struct rdzv_view     round;      /* as the workers that live, or last lived, were started for it */
+    unsigned  n_attempts;            /* that were started here */
     unsigned  n_undrained;      /* workers whose streams are not read to the end */
     bool      is_childless;     /* nothing of the job is left, as of the last reaping */
     bool      is_watching;      /* the keeper's end, if there is one */
@@ -130,7 +129,7 @@ static const char *plural(unsigned n)
 
 static void say_stopping(const struct agent *a, int signum)
 {
-    unsigned n = a->node.n_alive;
+    unsigned n = party_node(a->party)->n_alive;
     char     name[CC_SIGNAME_MAX];
 
     if (signum == SIGPIPE)
@@ -158,29 +157,26 @@ static void say_stuck(const struct agent *a)
     tree_list_free(&l);
 }
 
-static void op_news(void *ctx, enum node_news news, int arg)
+static void op_node_news(void *ctx, enum node_news news, int arg)
 {
     struct agent *a = ctx;
-    char          why[400];
 
     switch (news) {
     case NODE_STOPPING:
         say_stopping(a, arg);
         break;
     case NODE_KILLING:
-        say(a, 0, "ccrun: second SIGINT: killing %u worker%s\n", a->node.n_alive, plural(a->node.n_alive));
+        say(a, 0, "ccrun: second SIGINT: killing %u worker%s\n", party_node(a->party)->n_alive,
+            plural(party_node(a->party)->n_alive));
         break;
     case NODE_PRESSED:
         say(a, 0, "ccrun: Ctrl-C twice within %d s kills the job\n", POLICY_TWICE_MS / 1000);
         break;
     case NODE_OUT_OF_TIME:
-        say(a, 0, "ccrun: %u of %u workers have not stopped after %" PRIu64 " s: SIGKILL\n", a->node.n_alive,
-            a->cfg->nproc, a->cfg->shutdown_timeout / 1000);
+        say(a, 0, "ccrun: %u of %u workers have not stopped after %" PRIu64 " s: SIGKILL\n",
+            party_node(a->party)->n_alive, a->cfg->nproc, a->cfg->shutdown_timeout / 1000);
         break;
-    case NODE_RESTARTING:
-        report_describe_first(a->tell.report, why, sizeof why);
-        say(a, 0, "ccrun: %s; restarting all %u workers, restart %u of %u\n", why, a->cfg->nproc,
-            a->node.policy.n_restarts + 1, a->cfg->max_restarts);
+    case NODE_RESTARTING: /* the coordinator decides on that, see say_restarting() */
         break;
     case NODE_STUCK:
         say_stuck(a);
@@ -201,20 +197,22 @@ static int stdin_for(const struct agent *a, unsigned local_rank)
 static int expand(const struct agent *a, unsigned local_rank, char ***ret, struct cc_err *err)
 {
     const struct agent_cfg *c = a->cfg;
+    const struct rdzv_view *r = &a->round;
     const struct macros_values v = {
         .local_rank = local_rank,
-        .rank = local_rank,
-        .world_size = c->nproc,
+        .rank = r->base_rank + local_rank,
+        .group_rank = r->group_rank,
+        .world_size = r->world,
         .local_world_size = c->nproc,
-        .group_world_size = 1,
-        .role_rank = local_rank,
-        .role_world_size = c->nproc,
-        .restart_count = a->node.policy.n_restarts,
+        .group_world_size = r->group_world,
+        .role_rank = r->base_role_rank + local_rank,
+        .role_world_size = r->role_world,
+        .restart_count = r->restarts,
         .max_restarts = c->max_restarts,
         .run_id = c->run_id,
         .role = c->role,
-        .master_addr = c->master_addr,
-        .master_port = store_server_port(a->store),
+        .master_addr = r->master,
+        .master_port = r->port,
     };
     size_t i, n;
     char **argv;
@@ -273,7 +271,7 @@ static int start_worker(struct agent *a, unsigned local_rank, struct cc_err *err
         .is_foreground = a->terminal.is_ours && a->cfg->stdin_rank == (int) local_rank,
     };
     struct logs_stdio io;
-    int r = logs_open(a->logs, local_rank, a->node.policy.n_restarts, &io, err);
+    int r = logs_open(a->logs, local_rank, a->n_attempts - 1, &io, err);
 
     if (r < 0)
         return r;
@@ -287,7 +285,7 @@ static int start_worker(struct agent *a, unsigned local_rank, struct cc_err *err
     if (req.is_foreground)
         sentry_post(&a->sentry, a->terminal.worker = workers_get(a->workers, local_rank)->pid);
     a->n_undrained++;
-    node_started(&a->node);
+    party_started(a->party);
     return 0;
 }
 
@@ -301,18 +299,21 @@ static unsigned exec_code(int r)
     }
 }
 
-struct workerenv_job agent_env_of(const struct agent_cfg *c, uint16_t master_port, unsigned n_restarts)
+struct workerenv_job agent_env_of(const struct agent_cfg *c, const struct rdzv_view *r)
 {
     return (struct workerenv_job) {
-        .world_size = c->nproc,
+        .base_rank = r->base_rank,
+        .world_size = r->world,
         .local_world_size = c->nproc,
-        .group_world_size = 1,
-        .role_world_size = c->nproc,
+        .group_rank = r->group_rank,
+        .group_world_size = r->group_world,
+        .base_role_rank = r->base_role_rank,
+        .role_world_size = r->role_world,
         .role = c->role,
         .run_id = c->run_id,
-        .master_addr = c->master_addr,
-        .master_port = master_port,
-        .restart_count = n_restarts,
+        .master_addr = r->master,
+        .master_port = r->port,
+        .restart_count = r->restarts,
         .max_restarts = c->max_restarts,
         .omp_threads = c->omp_threads,
         .signals_to_handle = c->signals_to_handle,
@@ -322,7 +323,7 @@ struct workerenv_job agent_env_of(const struct agent_cfg *c, uint16_t master_por
 
 static int make_env(struct agent *a, struct cc_err *err)
 {
-    const struct workerenv_job job = agent_env_of(a->cfg, store_server_port(a->store), a->node.policy.n_restarts);
+    const struct workerenv_job job = agent_env_of(a->cfg, &a->round);
 
     a->env = workerenv_free(a->env);
     return workerenv_new(&a->env, a->cfg->env, &job, err);
@@ -340,21 +341,51 @@ static void name_limit(const struct agent *a, int r, struct cc_err *err)
         (void) cc_fail(err, r, "%s; the number of processes is limited (ulimit -u, or pids.max of the cgroup)", was.msg);
 }
 
-static void op_start(void *ctx)
+/* "rank 5 on h3: exit code 1", as the coordinator knows it; on the node where it happened the report knows more. */
+static void describe_cause(const struct agent *a, char *buf, size_t size)
+{
+    const struct rdzv_cause *c = party_cause(a->party);
+
+    report_describe_first(a->tell.report, buf, size);
+    if (buf[0] && (c->kind == RDZV_CAUSE_NONE || strcmp(c->host, a->cfg->host) == 0))
+        return;
+    if (c->rank != RDZV_NO_RANK)
+        (void) snprintf(buf, size, "rank %u on %s: %s", c->rank, c->host, c->text);
+    else if (c->host[0])
+        (void) snprintf(buf, size, "%s: %s", c->host, c->text);
+    else
+        (void) snprintf(buf, size, "%s", c->text);
+}
+
+static void say_restarting(const struct agent *a, const struct rdzv_view *next)
+{
+    unsigned n = next->world;
+    char     why[400];
+
+    describe_cause(a, why, sizeof why);
+    if (next->restarts > a->round.restarts)
+        say(a, 0, "ccrun: %s; restarting all %u workers, restart %u of %u\n", why, n, next->restarts, a->cfg->max_restarts);
+    else
+        say(a, 0, "ccrun: %s%sround %u starts with %u worker%s on %u node%s\n", why, why[0] ? "; " : "", next->round, n, plural(n),
+            next->group_world, plural(next->group_world));
+}
+
+static void op_start(void *ctx, const struct rdzv_view *round)
 {
     struct agent *a = ctx;
     struct cc_err err = { 0 }, late = { 0 };
     unsigned      i, rank;
     int           r;
 
-    if (a->node.policy.n_restarts > 0) {
+    if (a->n_attempts++ > 0) {
+        say_restarting(a, round);
         report_restarted(a->tell.report);
-        store_server_new_round(a->store);
     }
+    a->round = *round;
     a->is_childless = false;
     if (a->cgroup)
         (void) cgroup_renew(a->cgroup);
-    tell_round(&a->tell);
+    tell_round(&a->tell, round, a->n_attempts - 1);
     r = make_env(a, &err);
     oomscore_raise(&a->oomscore);
     for (i = 0; r == 0 && i < a->cfg->nproc; i++)
@@ -371,7 +402,7 @@ static void op_start(void *ctx)
     name_limit(a, r, &err);
     say(a, -1, "ccrun: %s\n", err.msg);
     tell_own_failure(err.msg);
-    node_cannot_start(&a->node, cc_monotonic_ms(), exec_code(r));
+    party_cannot_start(a->party, cc_monotonic_ms(), exec_code(r));
 }
 
 /* ---- the end of the job */
@@ -389,34 +420,110 @@ static void close_all(struct agent *a, unsigned status)
         sentry_close(&a->sentry);
     if (a->logs)
         logs_close(a->logs);
-    if (a->store)
-        store_server_close(a->store, NULL, NULL);
+    if (a->party)
+        party_close(a->party);
 }
 
 /* A console that nobody reads must not hold us against a signal, nor for long once there was one. */
-static void op_finish(void *ctx, unsigned status)
+static void op_finish(void *ctx, unsigned status, const char *error)
 {
     struct agent *a = ctx;
     struct cc_err err = { 0 };
     sigset_t      mask;
-    uint64_t      limit = a->node.policy.is_stopped ? a->cfg->logs.drain_ms : UINT64_MAX;
+    uint64_t      limit = party_node(a->party)->policy.is_stopped ? a->cfg->logs.drain_ms : UINT64_MAX;
 
+    if (error) {
+        say(a, -1, "ccrun: error: %s\n", error);
+        tell_own_failure(error);
+    }
     signals_let_through(&a->signals, &mask);
     if (logs_flush(a->logs, limit, &mask) < 0)
         limit = 0; /* what is said from here on is written where that goes at once */
-    if (tell_job_ended(&a->tell, status, &err) < 0)
+    if (tell_job_ended(&a->tell, party_view(a->party), status, &err) < 0)
         say(a, -1, "ccrun: %s\n", err.msg);
     (void) logs_flush(a->logs, limit, &mask);
     close_all(a, status);
 }
 
-static const struct node_ops node_ops = {
+/* What the others are told of the failure here. */
+static void op_describe(void *ctx, struct rdzv_cause *c)
+{
+    struct agent *a = ctx;
+
+    c->code = party_node(a->party)->policy.failure_code;
+    tell_describe(&a->tell, c);
+}
+
+static void op_notice(void *ctx, uint64_t ms_left)
+{
+    (void) ctx, (void) ms_left;
+}
+
+static void say_waiting(const struct agent *a, const struct rdzv_view *v)
+{
+    char left[48] = "";
+
+    if (v->wait_ms != UINT32_MAX)
+        (void) snprintf(left, sizeof left, "; %u s left", v->wait_ms / 1000);
+    say(a, 0, "ccrun: %u of %u nodes are there%s%s%s\n", v->n_ready, v->n_wanted, v->missing[0] ? "; missing: node rank " : "",
+        v->missing, left);
+}
+
+static void say_ended(const struct agent *a, const struct rdzv_view *v)
+{
+    char why[400];
+
+    if (v->cause.kind == RDZV_CAUSE_NONE || a->cfg->party.hosting == PARTY_ALONE)
+        return;
+    describe_cause(a, why, sizeof why);
+    say(a, -1, "ccrun: the job has ended: %s\n", why);
+}
+
+static void op_news(void *ctx, enum member_news news, const struct rdzv_view *v)
+{
+    struct agent *a = ctx;
+
+    switch (news) {
+    case MEMBER_WAITING:
+        say_waiting(a, v);
+        break;
+    case MEMBER_SPARE:
+        say(a, 0, "ccrun: %u nodes are at work and this one is a spare: it waits to take over\n", v->group_world);
+        break;
+    case MEMBER_HALTED:
+        break;
+    case MEMBER_ORPHANED:
+        say(a, -1, "ccrun: nothing was heard from the host of the job, %s:%u, for %" PRIu64 " s: stopping\n", a->cfg->party.host,
+            a->cfg->party.port, a->cfg->party.lost_after / 1000);
+        break;
+    case MEMBER_ENDED:
+        say_ended(a, v);
+        break;
+    }
+}
+
+static void op_say(void *ctx, int verbosity, const char *sentence)
+{
+    say(ctx, verbosity, "ccrun: %s\n", sentence);
+}
+
+static void op_woken(void *ctx)
+{
+    settle(ctx);
+}
+
+static const struct party_ops party_ops = {
     .start = op_start,
     .signal = op_signal,
     .sweep = op_sweep,
     .attempt_ended = op_attempt_ended,
+    .node_news = op_node_news,
+    .describe = op_describe,
+    .notice = op_notice,
     .news = op_news,
+    .say = op_say,
     .finish = op_finish,
+    .woken = op_woken,
 };
 
 /* ---- events */
@@ -433,7 +540,7 @@ static void on_exit_(void *ctx, unsigned local_rank, struct worker *w)
     }
     if (w->status != 0 && !w->is_unborn)
         tell_failed(&a->tell, local_rank);
-    w->is_failure = node_exited(&a->node, cc_monotonic_ms(), w->status, w->is_terminal) == POLICY_FAILURE;
+    w->is_failure = party_exited(a->party, cc_monotonic_ms(), w->status, w->is_terminal) == POLICY_FAILURE;
 }
 
 /* ^Z at the worker's terminal stopped the worker only: pass it on, so that the shell gets its prompt back. */
@@ -468,7 +575,7 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *info)
     if (signum == SIGCHLD)
         a->is_childless = workers_reap(a->workers);
     else if (is_stop(a, signum))
-        node_signal(&a->node, cc_monotonic_ms(), signum);
+        party_signal(a->party, cc_monotonic_ms(), signum);
     else
         workers_signal(a->workers, signum);
     if (signum == SIGTSTP && !is_stop(a, signum))
@@ -486,7 +593,7 @@ static void on_press(void *ctx)
 
     if (a->is_done || a->terminal.worker == 0)
         return;
-    node_pressed(&a->node, cc_monotonic_ms());
+    party_pressed(a->party, cc_monotonic_ms());
     settle(a);
 }
 
@@ -517,11 +624,6 @@ static void on_notice(void *ctx, const char *sentence)
 
 static const struct logs_cbs logs_cbs = { on_drained, on_console_lost, on_notice };
 
-static void on_store_log(void *ctx, const char *sentence)
-{
-    say(ctx, 0, "ccrun: store: %s\n", sentence);
-}
-
 /* The keeper was killed: nobody would end the tree after us, so it ends now, all of it. */
 static void on_keeper_gone(uv_poll_t *p, int status, int events)
 {
@@ -545,7 +647,7 @@ static void stop_self(struct agent *a)
     a->stop_self_at = UINT64_MAX;
     workers_signal(a->workers, SIGSTOP);
     (void) raise(SIGSTOP);
-    node_paused(&a->node, cc_monotonic_ms() - before);
+    party_paused(a->party, cc_monotonic_ms() - before);
 }
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
@@ -561,11 +663,11 @@ static void on_timer(uv_timer_t *t)
 
     if (a->is_unheard) {
         a->is_unheard = false;
-        node_signal(&a->node, now, SIGPIPE);
+        party_signal(a->party, now, SIGPIPE);
     }
     if (now >= a->stop_self_at)
         stop_self(a);
-    if (node_tick(&a->node, cc_monotonic_ms())) /* nobody stopped the job: who died of SIGTERM has failed after all */
+    if (party_tick(a->party, cc_monotonic_ms())) /* nobody stopped the job: who died of SIGTERM has failed after all */
         for (i = 0; i < a->tell.n_failed; i++)
             workers_get(a->workers, a->tell.failed[i])->is_failure = true;
     settle(a);
@@ -574,7 +676,7 @@ static void on_timer(uv_timer_t *t)
 static void rearm(struct agent *a)
 {
     uint64_t now = cc_monotonic_ms();
-    uint64_t at = min_u64(node_deadline(&a->node), a->stop_self_at);
+    uint64_t at = min_u64(party_deadline(a->party), a->stop_self_at);
 
     if (a->is_unheard)
         at = now;
@@ -590,9 +692,9 @@ static void settle(struct agent *a)
 {
     if (a->is_done)
         return;
-    if (a->node.n_alive == 0)
+    if (party_node(a->party)->n_alive == 0)
         a->is_childless = workers_reap(a->workers);
-    node_settle(&a->node, cc_monotonic_ms(), a->is_childless, a->n_undrained == 0);
+    party_settle(a->party, cc_monotonic_ms(), a->is_childless, a->n_undrained == 0);
     if (!a->is_done)
         rearm(a);
 }
@@ -620,7 +722,7 @@ static int make_tables(struct agent *a, struct cc_err *err)
     if (r == 0 && !a->workers)
         r = cc_fail(err, -ENOMEM, "no memory for %u workers", a->cfg->nproc);
     a->tell.workers = a->workers;
-    a->tell.policy = &a->node.policy;
+    a->tell.policy = &party_node(a->party)->policy;
     return r;
 }
 
@@ -651,25 +753,6 @@ static int start_logs(struct agent *a, struct cc_err *err)
     return r;
 }
 
-/* The default port of a rendezvous belongs to whoever was first; another job on this machine does as well with another. */
-static int start_store(struct agent *a, struct cc_err *err)
-{
-    struct store_server_cfg cfg = {
-        .host = a->cfg->bind_host,
-        .port = a->cfg->port,
-        .max_memory = a->cfg->store_max_memory,
-        .log = on_store_log,
-        .ctx = a,
-    };
-    int r = store_server_start(&a->store, &a->loop, &cfg, err);
-
-    if (r != -EADDRINUSE || a->cfg->is_port_named)
-        return r;
-    say(a, 1, "ccrun: %s\n", err->msg);
-    cfg.port = 0;
-    return store_server_start(&a->store, &a->loop, &cfg, err);
-}
-
 static int set_up(struct agent *a, struct cc_err *err)
 {
     const struct agent_cfg *c = a->cfg;
@@ -677,6 +760,9 @@ static int set_up(struct agent *a, struct cc_err *err)
 
     (void) uv_timer_init(&a->loop, &a->timer); /* cannot fail */
     raise_nofile(a);
+    a->party = party_new(&a->loop, &c->party, &party_ops, a, err);
+    if (!a->party)
+        return -ENOMEM;
     if (r == 0)
         r = signals_start(&a->signals, &a->loop, c->stop_signals, on_signal, a, err);
     if (r == 0)
@@ -688,10 +774,6 @@ static int set_up(struct agent *a, struct cc_err *err)
         a->has_sentry = r == 0;
     }
     if (r == 0) {
-        r = start_store(a, err);
-        a->status = r == -EADDRINUSE || r == -EADDRNOTAVAIL || r == -EACCES ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
-    }
-    if (r == 0) {
         r = start_logs(a, err);
         a->status = r < 0 && r != -ENOMEM ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
     }
@@ -699,6 +781,11 @@ static int set_up(struct agent *a, struct cc_err *err)
     if (r == 0)
         r = watch_keeper(a, err);
     return r;
+}
+
+static bool is_address_trouble(int r)
+{
+    return r == -EADDRINUSE || r == -EADDRNOTAVAIL || r == -EACCES;
 }
 
 static void find_cgroup(struct agent *a)
@@ -711,6 +798,7 @@ static void find_cgroup(struct agent *a)
 static void tear_down(struct agent *a)
 {
     a->cgroup = cgroup_free(a->cgroup);
+    a->party = party_free(a->party);
     a->logs = logs_free(a->logs);
     tell_clear(&a->tell);
     a->workers = workers_free(a->workers);
@@ -728,12 +816,6 @@ int agent_run(const struct agent_cfg *cfg, int keeper_fd)
         .stop_self_at = UINT64_MAX,
         .status = AGENT_EXIT_INTERNAL,
     };
-    const struct node_cfg limits = {
-        .max_restarts = cfg->max_restarts,
-        .term_grace = cfg->shutdown_timeout,
-        .kill_grace = cfg->unkillable_timeout,
-        .sweep_grace = cfg->logs.drain_ms,
-    };
     struct cc_err err = { 0 };
     int           r = uv_loop_init(&a.loop);
 
@@ -741,15 +823,17 @@ int agent_run(const struct agent_cfg *cfg, int keeper_fd)
         say(&a, -1, "ccrun: error: cannot make an event loop: %s\n", uv_strerror(r));
         return AGENT_EXIT_INTERNAL;
     }
-    node_init(&a.node, &limits, &node_ops, &a);
     r = set_up(&a, &err);
+    if (r == 0) {
+        find_cgroup(&a);
+        r = party_start(a.party, &err);
+        a.status = is_address_trouble(r) ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
+    }
     if (r < 0) {
         close_all(&a, a.status);
         say(&a, -1, "ccrun: error: %s\n", err.msg);
         tell_own_failure(err.msg);
     } else {
-        find_cgroup(&a);
-        node_start(&a.node, cc_monotonic_ms());
         settle(&a);
     }
     (void) uv_run(&a.loop, UV_RUN_DEFAULT);

@@ -14,6 +14,7 @@
 
 #include "agent/core/workerenv.h"
 #include "agent/logs.h"
+#include "agent/party.h"
 #include "store/base/err.h"
 
 /* Exit statuses that are not a worker's own. */
@@ -46,17 +47,13 @@ struct agent_cfg {
     bool                       is_cgroup;   /* --cgroup auto: use a cgroup of our own where one may be made */
 
     const char *run_id, *role;
+    struct party_cfg party;
     const char *backend;     /* name of the rendezvous, for the event lines */
     const char *host;        /* our name for reports; never looked up */
-    const char *bind_host;   /* numeric address that the store listens on */
-    const char *master_addr; /* MASTER_ADDR as the workers see it */
-    uint16_t    port;        /* 0: any free one */
-    bool        is_port_named; /* by the user; else a free one does when `port` is taken */
-    uint64_t    store_max_memory; /* bytes */
 
     unsigned    max_restarts;
-    uint64_t    shutdown_timeout;   /* ms from SIGTERM to SIGKILL */
-    uint64_t    unkillable_timeout; /* ms from SIGKILL to giving up on a worker in D state */
+    uint64_t    shutdown_timeout;   /* ms from SIGTERM to SIGKILL; party.node has it too */
+    uint64_t    unkillable_timeout; /* ms from SIGKILL to giving up on a worker in D state; also there */
     const int  *stop_signals;     /* signals that stop the job, 0-terminated */
     const char *signals_to_handle; /* the same as typed: exported to the workers */
 
@@ -66,8 +63,8 @@ struct agent_cfg {
     int             verbosity;    /* -1 quiet, 0, 1, 2 */
 };
 
-/* The variables of the workers' environment, for --print-env as for the real thing. */
-struct workerenv_job agent_env_of(const struct agent_cfg *cfg, uint16_t master_port, unsigned n_restarts);
+/* The variables of the workers' environment in a round, for --print-env as for the real thing.  Strings are borrowed from both. */
+struct workerenv_job agent_env_of(const struct agent_cfg *cfg, const struct rdzv_view *round);
 
 /* keeper_fd: end of file on it means that the keeper is gone and the tree must go too; -1: there is no keeper. */
 int agent_run(const struct agent_cfg *cfg, int keeper_fd);

@@ -34,7 +34,10 @@ struct coordinator {
     void                         *ctx;
     uv_loop_t                    *loop;
     uint64_t                      last_id;
-    unsigned                      n_links;
+    unsigned                      n_links, n_open; /* n_open: handles that libuv still knows */
+    uv_timer_t                    timer;
+    uv_idle_t                     hurry; /* active: the loop must not sleep before it ticks */
+    uv_check_t                    after_poll;
     char                          job[PROTO_JOB_MAX], host[RDZV_HOST_MAX];
     uint8_t                       proof[PROTO_PROOF_BYTES];
     LIST_HEAD(, guest) guests;
@@ -65,6 +68,48 @@ static void dismiss(struct guest *g)
     free(g);
 }
 
+/* ---- time */
+
+static void on_timer(uv_timer_t *t);
+
+static void rearm(struct coordinator *c)
+{
+    uint64_t at = rdzv_deadline(c->rdzv), now = cc_monotonic_ms();
+
+    uv_update_time(c->loop);
+    if (at == UINT64_MAX)
+        (void) uv_timer_stop(&c->timer);
+    else
+        (void) uv_timer_start(&c->timer, on_timer, at > now ? at - now : 0, 0);
+}
+
+static void on_hurry(uv_idle_t *i)
+{
+    (void) i; /* its being active keeps the loop from sleeping */
+}
+
+/* Whoever is due to be lost may have spoken while we were away: first everything that has come is read. */
+static void on_after_poll(uv_check_t *check)
+{
+    struct coordinator     *c = CC_CONTAINER_OF(check, struct coordinator, after_poll);
+    const struct rdzv_event ev = { .kind = RDZV_EV_TICK, .now = cc_monotonic_ms() };
+
+    (void) uv_check_stop(check);
+    (void) uv_idle_stop(&c->hurry);
+    if (ev.now >= rdzv_deadline(c->rdzv))
+        rdzv_event(c->rdzv, &ev);
+    rearm(c);
+    c->ops->woken(c->ctx);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+    struct coordinator *c = CC_CONTAINER_OF(t, struct coordinator, timer);
+
+    (void) uv_idle_start(&c->hurry, on_hurry);
+    (void) uv_check_start(&c->after_poll, on_after_poll);
+}
+
 /* ---- what rdzv wants */
 
 static void op_view(void *ctx, uint64_t link, const struct rdzv_view *v)
@@ -84,7 +129,7 @@ static void op_view(void *ctx, uint64_t link, const struct rdzv_view *v)
 
 static void tell_refusal(struct coordinator *c, const struct guest *g, const struct rdzv_refused *r)
 {
-    char sentence[2 * RDZV_TEXT_MAX + 160];
+    char sentence[2 * RDZV_TEXT_MAX + RDZV_ADDR_MAX + 64];
 
     (void) snprintf(sentence, sizeof sentence, "the agent at %s was turned away: %s", g->addr, r->sentence);
     c->ops->say(c->ctx, sentence);
@@ -164,7 +209,8 @@ static void on_message(void *ctx, struct link *l, const struct proto_msg *m)
         link_send(l, &(struct proto_msg) { .type = PROTO_PONG, .u.ping = m->u.ping });
     else if (m->type == PROTO_HELLO && g->is_open)
         heard(g, &m->u.hello);
-    c->ops->changed(c->ctx);
+    rearm(c);
+    c->ops->woken(c->ctx);
 }
 
 static void on_broken(void *ctx, struct link *l, const char *why)
@@ -179,7 +225,8 @@ static void on_broken(void *ctx, struct link *l, const char *why)
     dismiss(g);
     if (ev.incarnation != 0)
         rdzv_event(c->rdzv, &ev);
-    c->ops->changed(c->ctx);
+    rearm(c);
+    c->ops->woken(c->ctx);
 }
 
 static const struct link_cbs link_cbs = { .message = on_message, .broken = on_broken };
@@ -232,6 +279,11 @@ struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cf
     (void) snprintf(c->host, sizeof c->host, "%s", cfg->host);
     memcpy(c->proof, cfg->proof, sizeof c->proof);
     LIST_INIT(&c->guests);
+    (void) uv_timer_init(loop, &c->timer);
+    (void) uv_idle_init(loop, &c->hurry);
+    (void) uv_check_init(loop, &c->after_poll);
+    c->n_open = 3;
+    rearm(c);
     return c;
 }
 
@@ -242,6 +294,7 @@ void coordinator_hello(struct coordinator *c, uint64_t now, const struct rdzv_he
     };
 
     rdzv_event(c->rdzv, &ev);
+    rearm(c);
 }
 
 void coordinator_stop(struct coordinator *c, uint64_t now, uint32_t code, const char *why)
@@ -249,19 +302,7 @@ void coordinator_stop(struct coordinator *c, uint64_t now, uint32_t code, const 
     const struct rdzv_event ev = { .kind = RDZV_EV_STOP, .now = now, .code = code, .text = why };
 
     rdzv_event(c->rdzv, &ev);
-}
-
-void coordinator_tick(struct coordinator *c, uint64_t now)
-{
-    const struct rdzv_event ev = { .kind = RDZV_EV_TICK, .now = now };
-
-    if (now >= rdzv_deadline(c->rdzv))
-        rdzv_event(c->rdzv, &ev);
-}
-
-uint64_t coordinator_deadline(const struct coordinator *c)
-{
-    return rdzv_deadline(c->rdzv);
+    rearm(c);
 }
 
 void coordinator_status(const struct coordinator *c, struct rdzv_status *ret)
@@ -274,10 +315,33 @@ unsigned coordinator_links(const struct coordinator *c)
     return c->n_links;
 }
 
+static void let_go(struct coordinator *c)
+{
+    if (--c->n_open == 0)
+        free(c);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    let_go(CC_CONTAINER_OF(h, struct coordinator, timer));
+}
+
+static void on_hurry_closed(uv_handle_t *h)
+{
+    let_go(CC_CONTAINER_OF(h, struct coordinator, hurry));
+}
+
+static void on_check_closed(uv_handle_t *h)
+{
+    let_go(CC_CONTAINER_OF(h, struct coordinator, after_poll));
+}
+
 void coordinator_close(struct coordinator *c)
 {
     while (!LIST_EMPTY(&c->guests))
         dismiss(LIST_FIRST(&c->guests));
     c->rdzv = rdzv_free(c->rdzv);
-    free(c);
+    uv_close((uv_handle_t *) &c->timer, on_timer_closed);
+    uv_close((uv_handle_t *) &c->hurry, on_hurry_closed);
+    uv_close((uv_handle_t *) &c->after_poll, on_check_closed);
 }

@@ -26,7 +26,7 @@ struct coordinator_ops {
     void (*view)(void *ctx, const struct rdzv_view *v);
     void (*refused)(void *ctx, const struct rdzv_refused *r);
     void (*say)(void *ctx, const char *sentence); /* for people: who was turned away and why */
-    void (*changed)(void *ctx);                   /* rdzv_deadline() may be another: see coordinator_deadline() */
+    void (*woken)(void *ctx);                     /* last, after what came in or was due: view() may have been called */
 };
 
 /* NULL and err: as rdzv_new(). */
@@ -39,14 +39,10 @@ void coordinator_accept(struct coordinator *c, int fd, const uint8_t *bytes, siz
 void coordinator_hello(struct coordinator *c, uint64_t now, const struct rdzv_hello *h); /* of our own member */
 void coordinator_stop(struct coordinator *c, uint64_t now, uint32_t code, const char *why);
 
-/* When the deadline has passed, and after all that had come in by then was read. */
-void     coordinator_tick(struct coordinator *c, uint64_t now);
-uint64_t coordinator_deadline(const struct coordinator *c); /* UINT64_MAX: none */
-
 void     coordinator_status(const struct coordinator *c, struct rdzv_status *ret);
 unsigned coordinator_links(const struct coordinator *c); /* agents that are connected */
 
-/* Closes all connections, and frees c. */
+/* Closes all connections; frees c once the loop has let go of it. */
 void coordinator_close(struct coordinator *c);
 
 #endif

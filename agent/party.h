@@ -83,6 +83,7 @@ uint64_t party_deadline(const struct party *p);
 
 const struct node *party_node(const struct party *p);
 const struct rdzv_view *party_view(const struct party *p); /* the newest; zeros before the first */
+const struct rdzv_cause *party_cause(const struct party *p); /* the newest that was told: why the last round or the job ended */
 
 /* Closes what is open; the loop lets go of it in later turns.  Then party_free(). */
 void party_close(struct party *p);

@@ -88,6 +88,11 @@ static size_t first_of(const struct report *r)
     return cause_first(causes, r->n);
 }
 
+void report_round(struct report *r, unsigned world_size)
+{
+    r->cfg.world_size = world_size;
+}
+
 void report_restarted(struct report *r)
 {
     size_t first = r->n > 0 ? first_of(r) : 0;

@@ -45,6 +45,9 @@ struct report *report_new(const struct report_cfg *cfg);
  * Workers that we stopped and that ended with something else than 0 are noted too, as torchrun does. */
 void report_failure(struct report *r, const struct report_failure *f);
 
+/* How many workers the job has now. */
+void report_round(struct report *r, unsigned world_size);
+
 /* A new attempt: the failures so far are history, kept for the JSON. */
 void report_restarted(struct report *r);
 

@@ -28,8 +28,9 @@ static struct events events_of(struct tell *t)
         .backend = t->cfg->backend,
         .entry_point = t->cfg->program,
         .is_formed = t->is_formed,
-        .group_world_size = 1,
-        .n_restarts = t->policy ? t->policy->n_restarts : 0,
+        .group_rank = t->round.group_rank,
+        .group_world_size = t->round.group_world,
+        .n_restarts = t->round.restarts,
         .write = write_event,
         .ctx = t,
     };
@@ -67,11 +68,15 @@ void tell_clear(struct tell *t)
     t->failed = NULL;
 }
 
-void tell_round(struct tell *t)
+void tell_round(struct tell *t, const struct rdzv_view *round, unsigned attempt)
 {
-    struct events e = events_of(t);
+    struct events e;
 
+    t->round = *round;
+    t->attempt = attempt;
+    e = events_of(t);
     t->n_failed = 0;
+    report_round(t->report, round->world);
     t->is_formed = true; /* after events_of(): torchrun tells of a round with what it knew before */
     if (!t->is_events)
         return;
@@ -84,10 +89,10 @@ static void worker_event(struct tell *t, const struct events *e, enum events_sta
     const struct worker *w = workers_get(t->workers, local_rank);
 
     (void) events_worker(e, state, &(struct events_worker) {
-        .rank = local_rank,
+        .rank = t->round.base_rank + local_rank,
         .local_rank = local_rank,
-        .role_rank = local_rank,
-        .role_world_size = t->cfg->nproc,
+        .role_rank = t->round.base_role_rank + local_rank,
+        .role_world_size = t->round.role_world,
         .pid = w->pid,
         .status = w->status,
         .error_file = logs_error_file(t->logs, local_rank),
@@ -116,9 +121,9 @@ void tell_attempt_ended(struct tell *t)
         const struct worker *w = workers_get(t->workers, t->failed[i]);
 
         report_failure(t->report, &(struct report_failure) {
-            .rank = t->failed[i],
+            .rank = t->round.base_rank + t->failed[i],
             .local_rank = t->failed[i],
-            .attempt = t->policy->n_restarts,
+            .attempt = t->attempt,
             .pid = w->pid,
             .status = w->status,
             .realtime_ms = w->ended_at,
@@ -130,6 +135,20 @@ void tell_attempt_ended(struct tell *t)
             .log_dir = logs_attempt_dir(t->logs),
         });
     }
+}
+
+void tell_describe(const struct tell *t, struct rdzv_cause *c)
+{
+    const struct worker *w;
+    unsigned             i;
+
+    for (i = 0; i < t->n_failed && !workers_get(t->workers, t->failed[i])->is_failure; i++)
+        ;
+    if (i == t->n_failed)
+        return;
+    w = workers_get(t->workers, t->failed[i]);
+    c->rank = t->round.base_rank + t->failed[i];
+    report_describe_status(w->status, c->text, sizeof c->text);
 }
 
 /* How those ended that did not fail by themselves. */
@@ -182,10 +201,19 @@ static void print_report(struct tell *t, unsigned n_ok, unsigned n_stopped)
         logs_say(t->logs, text);
 }
 
-int tell_job_ended(struct tell *t, unsigned status, struct cc_err *err)
+/* The job's end is the coordinator's word; who left it, or was left, has only its own. */
+static bool has_failed(const struct tell *t, const struct rdzv_view *last, unsigned status)
 {
-    bool        is_failed = policy_has_failed(t->policy);
-    const char *outcome = is_failed ? "failed" : t->policy->is_stopped ? "stopped" : status ? "failed" : "succeeded";
+    if (last->phase == RDZV_ENDED)
+        return last->cause.kind != RDZV_CAUSE_NONE && last->cause.kind != RDZV_CAUSE_STOPPED;
+    return status != 0 && !t->policy->is_stopped;
+}
+
+int tell_job_ended(struct tell *t, const struct rdzv_view *last, unsigned status, struct cc_err *err)
+{
+    bool        is_failed = has_failed(t, last, status);
+    bool        is_stopped = t->policy->is_stopped || last->cause.kind == RDZV_CAUSE_STOPPED;
+    const char *outcome = is_failed ? "failed" : is_stopped ? "stopped" : status ? "failed" : "succeeded";
     unsigned    n_ok, n_stopped;
 
     if (t->is_events)

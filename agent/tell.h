@@ -20,6 +20,8 @@ struct tell {
     struct logs    *logs;
     const struct policy *policy;
     unsigned  *failed, n_failed; /* local ranks in the order in which we learned of their failures, this attempt */
+    struct rdzv_view round;      /* the newest whose workers were started here */
+    unsigned   attempt;          /* of this node, from 0 */
     uint64_t   started_at;       /* ms, monotonic */
     bool       is_events, is_formed;
 };
@@ -28,12 +30,13 @@ struct tell {
 int  tell_init(struct tell *t, const struct agent_cfg *cfg, struct cc_err *err);
 void tell_clear(struct tell *t);
 
-void tell_round(struct tell *t);                        /* a round has formed; its workers start */
+void tell_round(struct tell *t, const struct rdzv_view *round, unsigned attempt); /* it has formed; its workers start */
 void tell_workers_run(struct tell *t);                  /* all of them have been started */
 void tell_failed(struct tell *t, unsigned local_rank);  /* this worker ended with something else than 0 */
 void tell_attempt_ended(struct tell *t);                /* every stream is read: look at the failures */
+void tell_describe(const struct tell *t, struct rdzv_cause *c); /* fills rank and text from the first failure here */
 /* Before logs_close(): what is said is in the console's queue then. The JSON file is what can fail. */
-int  tell_job_ended(struct tell *t, unsigned status, struct cc_err *err);
+int  tell_job_ended(struct tell *t, const struct rdzv_view *last, unsigned status, struct cc_err *err);
 void tell_own_failure(const char *sentence); /* ccrun itself could not go on */
 
 #endif

@@ -134,6 +134,8 @@ static void on_broken(void *ctx, struct link *l, const char *why)
     pause_then_retry(u);
     if (was_connected)
         u->cbs->broken(u->ctx, why);
+    else
+        u->cbs->stranger(u->ctx);
 }
 
 static const struct link_cbs link_cbs = { .message = on_message, .broken = on_broken };
@@ -319,6 +321,7 @@ static void on_timer(uv_timer_t *t)
         lose_link(u);
         note(u, "connected to %s, but what listens there does not answer as a ccrun does", u->peer);
         pause_then_retry(u);
+        u->cbs->stranger(u->ctx);
         break;
     case RESOLVING: case CONNECTED: case FAILED:
         break;

@@ -27,6 +27,7 @@ struct uplink_cbs { /* any of them may call uplink_close() */
     void (*connected)(void *ctx, const char *own);
     void (*message)(void *ctx, const struct proto_msg *m);
     void (*broken)(void *ctx, const char *why); /* it was connected; it will be again, if that can be */
+    void (*stranger)(void *ctx); /* who answers is no ccrun, see uplink_trouble(); it is tried again all the same */
     void (*failed)(void *ctx, const struct cc_err *err); /* nothing more is tried; close it */
 };
 

@@ -237,6 +237,47 @@ static void fill_logs(struct job *j, struct logs_cfg *l)
     };
 }
 
+enum { DAY_MS = 24 * 3600 * 1000 };
+
+/* One node decides everything in one process: nobody is waited for, and nobody can be lost. */
+static void fill_party(struct job *j, struct party_cfg *p)
+{
+    const struct options *o = j->options;
+
+    *p = (struct party_cfg) {
+        .hosting = PARTY_ALONE,
+        .host = j->bind_addr,
+        .port = j->plan.port,
+        .is_port_named = j->plan.is_port_named,
+        .master_addr = j->plan.master_addr,
+        .job = j->plan.run_id,
+        .store_max_memory = o->store_max_memory,
+        .nproc = j->nproc.n,
+        .wish = -1,
+        .our_host = j->host,
+        .role = o->role,
+        .heartbeat = DAY_MS,
+        .join_timeout = UINT64_MAX / 2,
+        .lost_after = UINT64_MAX / 2,
+        .exit_barrier = UINT64_MAX,
+    };
+    p->node = (struct node_cfg) {
+        .term_grace = j->plan.shutdown_timeout,
+        .kill_grace = o->unkillable_timeout,
+        .sweep_grace = o->drain_timeout,
+    };
+    p->rdzv = (struct rdzv_cfg) {
+        .nodes_cap = 1,
+        .min_nodes = 1,
+        .max_nodes = 1,
+        .budget.max_restarts = j->plan.max_restarts,
+        .join_timeout = UINT64_MAX / 2,
+        .dead_after = UINT64_MAX / 2,
+        .settle_timeout = DAY_MS,
+        .switch_timeout = DAY_MS,
+    };
+}
+
 static void fill_cfg(struct job *j)
 {
     const struct options *o = j->options;
@@ -258,11 +299,6 @@ static void fill_cfg(struct job *j)
         .role = o->role,
         .backend = j->plan.backend,
         .host = j->host,
-        .bind_host = j->bind_addr,
-        .master_addr = j->plan.master_addr,
-        .port = j->plan.port,
-        .is_port_named = j->plan.is_port_named,
-        .store_max_memory = o->store_max_memory,
         .max_restarts = j->plan.max_restarts,
         .shutdown_timeout = j->plan.shutdown_timeout,
         .unkillable_timeout = o->unkillable_timeout,
@@ -273,6 +309,7 @@ static void fill_cfg(struct job *j)
         .verbosity = j->plan.verbosity,
     };
     fill_logs(j, &j->cfg.logs);
+    fill_party(j, &j->cfg.party);
 }
 
 int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *err)

@@ -71,11 +71,21 @@ static void print_variable(FILE *to, const char *entry)
     (void) fputc('\n', to);
 }
 
+/* As it will be when nobody else comes. */
+static struct rdzv_view first_round(const struct job *j)
+{
+    struct rdzv_view v = { .group_world = 1, .world = j->nproc.n, .role_world = j->nproc.n, .port = j->plan.port };
+
+    (void) snprintf(v.master, sizeof v.master, "%s", j->plan.master_addr);
+    return v;
+}
+
 /* What ccrun adds to the inherited environment, --env included; --print-env shows all of it. */
 static void print_environment(FILE *to, const struct job *j)
 {
     const char *const          *add = j->options->add_env;
-    const struct workerenv_job  job = agent_env_of(&j->cfg, j->plan.port, 0);
+    const struct rdzv_view      round = first_round(j);
+    const struct workerenv_job  job = agent_env_of(&j->cfg, &round);
     const struct workerenv_rank rank = { .error_file = "" };
     struct workerenv           *e = NULL;
     char *const                *v = workerenv_new(&e, j->env, &job, NULL) < 0 ? NULL : workerenv_for(e, &rank);
@@ -149,7 +159,8 @@ static void print_variable_now(FILE *to, const struct job *j, const char *entry)
 
 int job_show_env(FILE *to, const struct job *j, struct cc_err *err)
 {
-    const struct workerenv_job job = agent_env_of(&j->cfg, j->plan.port, 0);
+    const struct rdzv_view     round = first_round(j);
+    const struct workerenv_job job = agent_env_of(&j->cfg, &round);
     struct workerenv *e = NULL;
     unsigned          i;
     int               r = workerenv_new(&e, j->env, &job, err);

@@ -164,7 +164,7 @@ static void halt(struct member *m, uint64_t now)
 
 static unsigned ended_status(const struct member *m)
 {
-    if (m->is_stuck)
+    if (m->is_stuck && !m->has_cause)
         return MEMBER_EXIT_STUCK;
     return m->view.cause.kind == RDZV_CAUSE_NONE ? 0 : m->view.cause.code;
 }
@@ -174,9 +174,9 @@ static int end_if_due(struct member *m, uint64_t now)
 {
     bool is_ended = m->has_heard && m->view.phase == RDZV_ENDED;
 
-    if (m->node.policy.is_stopped) {
+    if (m->is_leaving) {
         if (!m->is_busy)
-            finish(m, now, m->is_stuck ? MEMBER_EXIT_STUCK : policy_exit_status(&m->node.policy));
+            finish(m, now, policy_exit_status(&m->node.policy));
         return 1;
     }
     if (!is_ended && !m->is_orphan && !m->is_refused)
@@ -201,7 +201,10 @@ static void tell(struct member *m, uint64_t now)
 {
     bool is_spare = m->view.phase == RDZV_ACTIVE && m->view.group_rank == RDZV_NO_RANK;
 
-    if (m->is_busy || (m->view.phase != RDZV_GATHER && !is_spare) || (m->told_at != 0 && now - m->told_at < TELL_EVERY_MS))
+    bool is_new = is_spare && !m->is_spare;
+
+    m->is_spare = is_spare;
+    if (m->is_busy || (m->view.phase != RDZV_GATHER && !is_spare) || (!is_new && now - m->told_at < TELL_EVERY_MS))
         return;
     m->told_at = now;
     m->ops->news(m->ctx, is_spare ? MEMBER_SPARE : MEMBER_WAITING, &m->view);
@@ -305,10 +308,11 @@ void member_notice(struct member *m, uint64_t now, uint64_t ms_left)
 
 /* ---- what happens to processes */
 
-/* Says at once that this node leaves: the others need not wait until its workers have gone. */
+/* Says at once that this node leaves: the others need not wait until its workers have gone.  A job that has ended before has
+ * its cause already. */
 static void leave_if_stopped(struct member *m, uint64_t now)
 {
-    if (!m->node.policy.is_stopped || m->is_leaving)
+    if (!m->node.policy.is_stopped || m->is_leaving || (m->has_heard && m->view.phase == RDZV_ENDED))
         return;
     m->is_leaving = true;
     if (m->is_busy)
@@ -319,7 +323,7 @@ static void leave_if_stopped(struct member *m, uint64_t now)
 void member_init(struct member *m, const struct member_cfg *cfg, uint64_t now, const struct member_ops *ops, void *ctx)
 {
     *m = (struct member) {
-        .cfg = *cfg, .ops = ops, .ctx = ctx, .joined_at = now, .heard_at = now, .best_rtt = never,
+        .cfg = *cfg, .ops = ops, .ctx = ctx, .joined_at = now, .heard_at = now, .told_at = now, .best_rtt = never,
     };
     m->cfg.node.is_led = true;
     m->cfg.node.max_restarts = UINT32_MAX; /* the coordinator counts */

@@ -65,7 +65,7 @@ struct member {
     uint32_t         asked_round, store_round;
     bool             is_known;    /* the coordinator knows this incarnation */
     bool             is_busy;     /* workers live, or may */
-    bool             is_done, is_stuck, is_leaving, is_orphan, is_refused, is_finished;
+    bool             is_done, is_stuck, is_leaving, is_orphan, is_refused, is_finished, is_spare;
     bool             has_heard, has_cause, has_noticed;
     struct rdzv_cause cause;      /* at: by this node's clock */
     uint64_t         seq, next_hello, joined_at, heard_at, done_at, told_at;

@@ -12,7 +12,7 @@
 
 enum { /* room for texts, with their NUL; longer ones are cut by who fills them */
     RDZV_HOST_MAX = 64,
-    RDZV_ADDR_MAX = 64,
+    RDZV_ADDR_MAX = 256, /* a name that the user typed, too */
     RDZV_ROLE_MAX = 64,
     RDZV_VERSION_MAX = 24,
     RDZV_PROGRAM_MAX = 128,

@@ -289,7 +289,7 @@ wait_for '[ -e done ]'
 agent=$(pgrep -P $pid)
 kill -9 $pid
 wait_for '! alive $pid $agent'
-same 1200000 "$(cat logs/*/attempt_0/0/stdout.log | wc -c)"
+same 1150000 "$(cat logs/*/attempt_0/0/stdout.log | wc -c)"
 wait $pid || true
 EOF
 

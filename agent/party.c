@@ -1,0 +1,694 @@
+#include "agent/party.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "agent/coordinator.h"
+#include "agent/hosting.h"
+#include "agent/uplink.h"
+#include "store/base/clock.h"
+#include "store/base/macros.h"
+#include "store/base/signame.h"
+#include "store/server.h"
+
+enum {
+    TELL_EVERY_MS = 5000,
+    LINGER_MS = 5000,         /* for the others to have heard that the job has ended */
+    LINGER_STOPPED_MS = 1000, /* the same, when somebody waits for our end */
+    EXIT_USAGE = 2,
+    EXIT_INTERNAL = 70,
+};
+
+static const uint64_t never = UINT64_MAX;
+
+enum stage {
+    STAGE_NEW,
+    STAGE_FINDING,   /* out who hosts */
+    STAGE_JOINING,   /* the way to the host is looked for; there is no member yet */
+    STAGE_MEMBER,
+    STAGE_LINGERING, /* the member has finished; the others are still to hear of the end from us */
+    STAGE_FINISHED,
+};
+
+struct party {
+    struct party_cfg        cfg;
+    uv_loop_t              *loop;
+    const struct party_ops *ops;
+    void                   *ctx;
+    enum stage              stage;
+    struct member           member; /* from STAGE_MEMBER on */
+    struct coordinator     *coordinator;
+    struct uplink          *uplink;
+    struct hosting         *hosting;
+    struct store_server    *store;
+    struct rdzv_about       about;
+    struct rdzv_cause       cause;  /* the newest that a view told */
+    uint64_t                incarnation;
+    bool                    has_view, has_refused; /* of the coordinator in this process, to be taken */
+    struct rdzv_view        view;
+    struct rdzv_refused     refused;
+    uint32_t                store_round;
+    struct cc_err           port_taken;  /* why we do not host although the address is ours */
+    uint64_t                joining_since, told_at, linger_until;
+    unsigned                status;
+    char                    last_words[CC_ERR_MSG_MAX];
+    bool                    is_closed;
+};
+
+/* ---- the end */
+
+static void finish(struct party *p, unsigned status)
+{
+    if (p->stage == STAGE_FINISHED)
+        return;
+    p->stage = STAGE_FINISHED;
+    p->ops->finish(p->ctx, status, p->last_words[0] ? p->last_words : NULL);
+}
+
+static void finish_with(struct party *p, unsigned status, const char *why)
+{
+    (void) snprintf(p->last_words, sizeof p->last_words, "%s", why);
+    finish(p, status);
+}
+
+static bool is_host_needed(const struct party *p)
+{
+    struct rdzv_status s;
+
+    if (!p->coordinator || coordinator_links(p->coordinator) == 0)
+        return false;
+    coordinator_status(p->coordinator, &s);
+    return s.n_known > 0;
+}
+
+static void linger(struct party *p, uint64_t now)
+{
+    if (p->stage == STAGE_LINGERING && (now >= p->linger_until || !is_host_needed(p)))
+        finish(p, p->status);
+}
+
+/* ---- what the member wants */
+
+static void send_hello(struct party *p, uint64_t now, const struct rdzv_hello *h)
+{
+    struct proto_msg m = { .type = PROTO_HELLO, .u.hello = *h };
+
+    if (p->coordinator)
+        coordinator_hello(p->coordinator, now, h);
+    else if (p->uplink)
+        uplink_send(p->uplink, &m);
+}
+
+static void op_hello(void *ctx, const struct rdzv_hello *h)
+{
+    send_hello(ctx, cc_monotonic_ms(), h);
+}
+
+static void op_start(void *ctx, const struct rdzv_view *view)
+{
+    struct party *p = ctx;
+
+    if (!view->hosts_store && p->store_round > 0)
+        store_server_end_round(p->store);
+    p->ops->start(p->ctx, view);
+}
+
+static void op_signal(void *ctx, int signum)
+{
+    struct party *p = ctx;
+
+    p->ops->signal(p->ctx, signum);
+}
+
+static void op_sweep(void *ctx, int signum)
+{
+    struct party *p = ctx;
+
+    p->ops->sweep(p->ctx, signum);
+}
+
+static unsigned op_attempt_ended(void *ctx)
+{
+    struct party *p = ctx;
+
+    return p->ops->attempt_ended(p->ctx);
+}
+
+static void op_node_news(void *ctx, enum node_news news, int arg)
+{
+    struct party *p = ctx;
+
+    p->ops->node_news(p->ctx, news, arg);
+}
+
+static void op_describe(void *ctx, struct rdzv_cause *c)
+{
+    struct party *p = ctx;
+
+    p->ops->describe(p->ctx, c);
+}
+
+static void op_host_store(void *ctx, uint32_t round)
+{
+    struct party *p = ctx;
+
+    store_server_new_round(p->store);
+    p->store_round = round;
+    member_store_switched(&p->member, cc_monotonic_ms(), round);
+}
+
+static void op_notice(void *ctx, uint64_t ms_left)
+{
+    struct party *p = ctx;
+
+    p->ops->notice(p->ctx, ms_left);
+}
+
+static void op_news(void *ctx, enum member_news news, const struct rdzv_view *view)
+{
+    struct party *p = ctx;
+
+    p->ops->news(p->ctx, news, view);
+}
+
+static void op_finish(void *ctx, unsigned status)
+{
+    struct party *p = ctx;
+    bool          is_stopped = p->member.node.policy.is_stopped;
+
+    p->status = status;
+    p->stage = STAGE_LINGERING;
+    p->linger_until = cc_monotonic_ms() + (is_stopped ? LINGER_STOPPED_MS : LINGER_MS);
+}
+
+static const struct member_ops member_ops = {
+    .hello = op_hello,
+    .start = op_start,
+    .signal = op_signal,
+    .sweep = op_sweep,
+    .attempt_ended = op_attempt_ended,
+    .node_news = op_node_news,
+    .describe = op_describe,
+    .host_store = op_host_store,
+    .notice = op_notice,
+    .news = op_news,
+    .finish = op_finish,
+};
+
+static void become_member(struct party *p)
+{
+    const struct member_cfg cfg = {
+        .node = p->cfg.node,
+        .incarnation = p->incarnation,
+        .about = p->about,
+        .heartbeat = p->cfg.heartbeat,
+        .join_timeout = p->cfg.join_timeout,
+        .lost_after = p->cfg.lost_after,
+        .exit_barrier = p->cfg.exit_barrier,
+    };
+
+    p->stage = STAGE_MEMBER;
+    member_init(&p->member, &cfg, cc_monotonic_ms(), &member_ops, p);
+}
+
+/* ---- what the coordinator says */
+
+static void take_view(struct party *p, uint64_t now, const struct rdzv_view *v)
+{
+    if (v->has_cause)
+        p->cause = v->cause;
+    member_view(&p->member, now, v);
+}
+
+static void take_refusal(struct party *p, uint64_t now, const struct rdzv_refused *r)
+{
+    struct rdzv_refused ours = *r;
+
+    (void) snprintf(p->last_words, sizeof p->last_words, "%s:%u: %s", p->cfg.host, p->cfg.port, r->sentence);
+    if (p->stage < STAGE_MEMBER) {
+        finish(p, EXIT_USAGE);
+        return;
+    }
+    if (ours.incarnation == 0) /* the connection is refused, whoever we are */
+        ours.incarnation = p->incarnation;
+    member_refused(&p->member, now, &ours);
+}
+
+/* What the coordinator in this process has said, and what it says to that. */
+static void drain(struct party *p, uint64_t now)
+{
+    while (p->has_view || p->has_refused) {
+        struct rdzv_view    v = p->view;
+        struct rdzv_refused r = p->refused;
+        bool                has_view = p->has_view, has_refused = p->has_refused;
+
+        p->has_view = p->has_refused = false;
+        if (has_view)
+            take_view(p, now, &v);
+        if (has_refused)
+            take_refusal(p, now, &r);
+    }
+    linger(p, now);
+}
+
+static void on_own_view(void *ctx, const struct rdzv_view *v)
+{
+    struct party *p = ctx;
+
+    p->view = *v;
+    p->has_view = true;
+}
+
+static void on_own_refused(void *ctx, const struct rdzv_refused *r)
+{
+    struct party *p = ctx;
+
+    p->refused = *r;
+    p->has_refused = true;
+}
+
+static void on_coordinator_says(void *ctx, const char *sentence)
+{
+    struct party *p = ctx;
+
+    p->ops->say(p->ctx, 0, sentence);
+}
+
+static void on_woken(void *ctx)
+{
+    struct party *p = ctx;
+
+    drain(p, cc_monotonic_ms());
+    p->ops->woken(p->ctx);
+}
+
+static const struct coordinator_ops coordinator_ops = { on_own_view, on_own_refused, on_coordinator_says, on_woken };
+
+/* ---- the store, and hosting */
+
+static void on_store_log(void *ctx, const char *sentence)
+{
+    struct party *p = ctx;
+    char          line[CC_ERR_MSG_MAX + 128];
+
+    (void) snprintf(line, sizeof line, "store: %s", sentence);
+    p->ops->say(p->ctx, 0, line);
+}
+
+static void on_agent(void *ctx, int fd, const uint8_t *bytes, size_t n)
+{
+    struct party *p = ctx;
+
+    coordinator_accept(p->coordinator, fd, bytes, n);
+}
+
+static int listen_on(struct party *p, const char *addr, uint16_t port, bool is_host, struct cc_err *err)
+{
+    const struct store_server_cfg cfg = {
+        .host = addr,
+        .port = port,
+        .max_memory = p->cfg.store_max_memory,
+        .log = on_store_log,
+        .other = is_host ? on_agent : NULL,
+        .ctx = p,
+    };
+    int r = store_server_start(&p->store, p->loop, &cfg, err);
+
+    if (r == 0)
+        store_server_end_round(p->store); /* there is none yet */
+    return r;
+}
+
+static void set_about(struct party *p, const char *addr)
+{
+    const struct party_cfg *c = &p->cfg;
+
+    p->about = (struct rdzv_about) { .nproc = c->nproc, .wish = c->wish, .plan = c->rdzv.plan };
+    p->about.port = store_server_port(p->store);
+    (void) snprintf(p->about.host, sizeof p->about.host, "%s", c->our_host);
+    (void) snprintf(p->about.addr, sizeof p->about.addr, "%s", addr);
+    (void) snprintf(p->about.role, sizeof p->about.role, "%s", c->role);
+}
+
+/* The store listens already. */
+static int host(struct party *p, const char *addr, struct cc_err *err)
+{
+    const struct coordinator_cfg cfg = { .rdzv = p->cfg.rdzv, .job = p->cfg.job, .host = p->cfg.our_host };
+
+    p->coordinator = coordinator_new(p->loop, &cfg, &coordinator_ops, p, err);
+    if (!p->coordinator)
+        return -ENOMEM;
+    set_about(p, addr);
+    become_member(p);
+    drain(p, cc_monotonic_ms());
+    return 0;
+}
+
+static bool is_address_trouble(int r)
+{
+    return r == -EADDRINUSE || r == -EADDRNOTAVAIL || r == -EACCES || r == -EINVAL;
+}
+
+/* ---- the way to the host */
+
+static void on_connected(void *ctx, const char *own)
+{
+    struct party *p = ctx;
+    struct cc_err err = { 0 };
+    const char   *published = p->cfg.local_addr ? p->cfg.local_addr : p->about.addr;
+    char          addr[RDZV_ADDR_MAX];
+
+    if (p->stage == STAGE_JOINING) {
+        (void) snprintf(addr, sizeof addr, "%s", published);
+        if (listen_on(p, own, 0, false, &err) < 0) {
+            finish_with(p, EXIT_INTERNAL, err.msg);
+            p->ops->woken(p->ctx);
+            return;
+        }
+        set_about(p, addr); /* empty: the coordinator sees it */
+        become_member(p);
+    } else {
+        member_connected(&p->member, cc_monotonic_ms());
+    }
+    p->ops->woken(p->ctx);
+}
+
+static void on_message(void *ctx, const struct proto_msg *m)
+{
+    struct party *p = ctx;
+    uint64_t      now = cc_monotonic_ms();
+
+    if (m->type == PROTO_VIEW && p->stage == STAGE_MEMBER)
+        take_view(p, now, &m->u.view);
+    else if (m->type == PROTO_REFUSED)
+        take_refusal(p, now, &m->u.refused);
+    linger(p, now);
+    p->ops->woken(p->ctx);
+}
+
+static void on_uplink_broken(void *ctx, const char *why)
+{
+    (void) ctx, (void) why; /* the member counts how long nothing is heard, and says it */
+}
+
+/* Twice at most: what stands between may come and go with the host. */
+static void on_stranger(void *ctx)
+{
+    struct party *p = ctx;
+
+    if (p->port_taken.msg[0])
+        finish_with(p, EXIT_USAGE, p->port_taken.msg);
+    else if (p->stage == STAGE_JOINING)
+        p->ops->say(p->ctx, 0, uplink_trouble(p->uplink));
+    p->ops->woken(p->ctx);
+}
+
+static void on_uplink_failed(void *ctx, const struct cc_err *err)
+{
+    struct party *p = ctx;
+
+    finish_with(p, EXIT_USAGE, err->msg);
+    p->ops->woken(p->ctx);
+}
+
+static const struct uplink_cbs uplink_cbs = {
+    .connected = on_connected,
+    .message = on_message,
+    .broken = on_uplink_broken,
+    .stranger = on_stranger,
+    .failed = on_uplink_failed,
+};
+
+static int join(struct party *p, const char *host_addr, const char *from)
+{
+    struct uplink_cfg cfg = {
+        .host = host_addr,
+        .port = p->cfg.port,
+        .from = from && from[0] ? from : NULL,
+        .resolve_timeout = p->cfg.resolve_timeout,
+        .open.version = PROTO_VERSION,
+    };
+
+    (void) snprintf(cfg.open.job, sizeof cfg.open.job, "%s", p->cfg.job);
+    p->stage = STAGE_JOINING;
+    p->joining_since = p->told_at = cc_monotonic_ms();
+    p->uplink = uplink_new(p->loop, &cfg, &uplink_cbs, p);
+    return p->uplink ? 0 : -ENOMEM;
+}
+
+static void say_hosting(struct party *p, const char *addr)
+{
+    char line[256];
+
+    (void) snprintf(line, sizeof line, strchr(addr, ':') ? "this node hosts the job, at [%s]:%u" : "this node hosts the job, at %s:%u",
+                    addr, store_server_port(p->store));
+    p->ops->say(p->ctx, 0, line);
+}
+
+static int host_or_join(struct party *p, const struct hosting_answer *a, struct cc_err *err)
+{
+    bool is_forced = p->cfg.hosting == PARTY_HOST_YES;
+    int  r;
+
+    (void) snprintf(p->about.addr, sizeof p->about.addr, "%s", a->publish);
+    if (p->cfg.hosting == PARTY_HOST_NO || (!a->is_ours && !is_forced))
+        return join(p, p->cfg.host, a->from);
+    r = listen_on(p, a->bind, p->cfg.port, true, err);
+    if (r == -EADDRINUSE && !is_forced) {
+        p->port_taken = *err; /* perhaps by another agent of this job: ask */
+        return join(p, a->bind, NULL);
+    }
+    if (r < 0)
+        return r;
+    say_hosting(p, a->bind);
+    return host(p, a->publish[0] ? a->publish : a->bind, err);
+}
+
+static void on_found(void *ctx, const struct hosting_answer *a, const struct cc_err *why)
+{
+    struct party *p = ctx;
+    struct cc_err err = { 0 };
+    int           r;
+
+    p->hosting = NULL;
+    if (why) {
+        finish_with(p, EXIT_USAGE, why->msg);
+    } else if ((r = host_or_join(p, a, &err)) < 0) {
+        finish_with(p, is_address_trouble(r) ? EXIT_USAGE : EXIT_INTERNAL, err.msg[0] ? err.msg : "no memory");
+    }
+    p->ops->woken(p->ctx);
+}
+
+/* ---- the whole */
+
+struct party *party_new(uv_loop_t *loop, const struct party_cfg *cfg, const struct party_ops *ops, void *ctx,
+                        struct cc_err *err)
+{
+    struct party *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        (void) cc_fail(err, -ENOMEM, "no memory for the job");
+        return NULL;
+    }
+    p->cfg = *cfg;
+    p->loop = loop;
+    p->ops = ops;
+    p->ctx = ctx;
+    p->linger_until = never;
+    while (p->incarnation == 0)
+        if (getrandom(&p->incarnation, sizeof p->incarnation, 0) != sizeof p->incarnation)
+            p->incarnation = uv_hrtime();
+    return p;
+}
+
+/* The default port of a rendezvous belongs to whoever was first; another job on this machine does as well with another. */
+static int start_alone(struct party *p, struct cc_err *err)
+{
+    int r = listen_on(p, p->cfg.host, p->cfg.port, false, err);
+
+    if (r == -EADDRINUSE && !p->cfg.is_port_named) {
+        p->ops->say(p->ctx, 1, err->msg);
+        r = listen_on(p, p->cfg.host, 0, false, err);
+    }
+    return r < 0 ? r : host(p, p->cfg.master_addr, err);
+}
+
+int party_start(struct party *p, struct cc_err *err)
+{
+    const struct hosting_cfg cfg = {
+        .host = p->cfg.host, .iface = p->cfg.iface, .subnet = p->cfg.subnet, .local_addr = p->cfg.local_addr,
+    };
+
+    assert(p->stage == STAGE_NEW);
+    p->stage = STAGE_FINDING;
+    if (p->cfg.hosting == PARTY_ALONE)
+        return start_alone(p, err);
+    p->hosting = hosting_start(p->loop, &cfg, on_found, p);
+    return p->hosting ? 0 : cc_fail(err, -ENOMEM, "no memory for the job");
+}
+
+void party_started(struct party *p)
+{
+    member_started(&p->member);
+}
+
+void party_cannot_start(struct party *p, uint64_t now, unsigned code)
+{
+    member_cannot_start(&p->member, now, code);
+}
+
+enum policy_exit party_exited(struct party *p, uint64_t now, int status, bool is_terminal)
+{
+    return member_exited(&p->member, now, status, is_terminal);
+}
+
+/* The others cannot go on without the one who decides. */
+static void stop_all_if_host(struct party *p, uint64_t now)
+{
+    const struct policy *policy = &p->member.node.policy;
+    char                 why[RDZV_TEXT_MAX], name[CC_SIGNAME_MAX];
+
+    if (!p->coordinator || p->cfg.hosting == PARTY_ALONE || !policy->is_stopped)
+        return;
+    (void) snprintf(why, sizeof why, "%.60s, which hosts the job, was stopped by %s", p->cfg.our_host,
+                    cc_signal_name(policy->stop_signal, name));
+    coordinator_stop(p->coordinator, now, policy_exit_status(policy), why);
+}
+
+void party_signal(struct party *p, uint64_t now, int signum)
+{
+    if (p->stage < STAGE_MEMBER) {
+        finish(p, 128 + (unsigned) signum);
+    } else if (p->stage == STAGE_MEMBER) {
+        member_signal(&p->member, now, signum);
+        stop_all_if_host(p, now);
+        drain(p, now);
+    } else {
+        p->linger_until = now;
+        linger(p, now);
+    }
+}
+
+void party_pressed(struct party *p, uint64_t now)
+{
+    if (p->stage != STAGE_MEMBER)
+        return;
+    member_pressed(&p->member, now);
+    stop_all_if_host(p, now);
+    drain(p, now);
+}
+
+void party_notice(struct party *p, uint64_t now, uint64_t ms_left)
+{
+    if (p->stage == STAGE_MEMBER)
+        member_notice(&p->member, now, ms_left);
+    drain(p, now);
+}
+
+/* Nobody waits in silence. */
+static void wait_for_host(struct party *p, uint64_t now)
+{
+    uint64_t waited = now - p->joining_since;
+    char     line[CC_ERR_MSG_MAX + 160];
+
+    if (waited >= p->cfg.join_timeout) {
+        (void) snprintf(p->last_words, sizeof p->last_words, "no host of the job at %s:%u in %llu s: %s", p->cfg.host, p->cfg.port,
+                        (unsigned long long) waited / 1000, uplink_trouble(p->uplink));
+        finish(p, MEMBER_EXIT_ORPHAN);
+    } else if (now - p->told_at >= TELL_EVERY_MS) {
+        p->told_at = now;
+        (void) snprintf(line, sizeof line, "waiting for the host of the job, %s:%u: %s; %llu s left", p->cfg.host, p->cfg.port,
+                        uplink_trouble(p->uplink), (unsigned long long) (p->cfg.join_timeout - waited) / 1000);
+        p->ops->say(p->ctx, 0, line);
+    }
+}
+
+bool party_tick(struct party *p, uint64_t now)
+{
+    bool is_failure = false;
+
+    if (p->stage == STAGE_JOINING)
+        wait_for_host(p, now);
+    else if (p->stage == STAGE_MEMBER && now >= member_deadline(&p->member))
+        is_failure = member_tick(&p->member, now);
+    drain(p, now);
+    return is_failure;
+}
+
+void party_settle(struct party *p, uint64_t now, bool is_empty, bool is_drained)
+{
+    if (p->stage == STAGE_MEMBER)
+        member_settle(&p->member, now, is_empty, is_drained);
+    drain(p, now);
+}
+
+void party_paused(struct party *p, uint64_t ms)
+{
+    if (p->stage == STAGE_MEMBER)
+        member_paused(&p->member, ms);
+    p->joining_since += ms;
+}
+
+uint64_t party_deadline(const struct party *p)
+{
+    uint64_t ends = p->joining_since + p->cfg.join_timeout;
+
+    switch (p->stage) {
+    case STAGE_JOINING:
+        return p->told_at + TELL_EVERY_MS < ends ? p->told_at + TELL_EVERY_MS : ends;
+    case STAGE_MEMBER:
+        return member_deadline(&p->member);
+    case STAGE_LINGERING:
+        return p->linger_until;
+    case STAGE_NEW: case STAGE_FINDING: case STAGE_FINISHED:
+        break;
+    }
+    return never;
+}
+
+const struct node *party_node(const struct party *p)
+{
+    return &p->member.node;
+}
+
+const struct rdzv_view *party_view(const struct party *p)
+{
+    return &p->member.view;
+}
+
+const struct rdzv_cause *party_cause(const struct party *p)
+{
+    return &p->cause;
+}
+
+void party_close(struct party *p)
+{
+    if (p->is_closed)
+        return;
+    p->is_closed = true;
+    p->stage = STAGE_FINISHED;
+    if (p->hosting)
+        hosting_close(p->hosting);
+    if (p->uplink)
+        uplink_close(p->uplink);
+    if (p->coordinator)
+        coordinator_close(p->coordinator);
+    if (p->store)
+        store_server_close(p->store, NULL, NULL);
+    p->hosting = NULL;
+    p->uplink = NULL;
+    p->coordinator = NULL;
+    p->store = NULL;
+}
+
+struct party *party_free(struct party *p)
+{
+    free(p);
+    return NULL;
+}
