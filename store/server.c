@@ -1,11 +1,8 @@
 #include "store/server.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +16,7 @@
 #include "store/base/macros.h"
 #include "store/core/pace.h"
 #include "store/core/session.h"
-#include "store/portowner.h"
+#include "store/listen.h"
 
 enum {
     READ_SIZE = 64 << 10,    /* what one client may make us do in one turn */
@@ -27,6 +24,7 @@ enum {
     LOG_WINDOW_MS = 10000,
     LOG_MAX = 20, /* sentences in a window */
     OTHER_FIRST = 0x80,
+    ANY_PORT_TRIES = 16,
 };
 
 #define DEFAULT_MAX_MEMORY ((uint64_t) 1 << 30)
@@ -45,16 +43,23 @@ struct client {
 
 TAILQ_HEAD(client_list, client);
 
+struct listener {
+    struct store_server *server;
+    uv_poll_t            watch;
+    int                  fd;
+};
+
 struct store_server {
     struct store_server_cfg cfg;
     uv_loop_t              *loop;
     struct session_space    space;
     struct client_list      clients, dirty; /* dirty: has something to send, in the order in which it came */
-    int                     listen_fd, spare_fd;
+    struct listener         listeners[1 + STORE_SERVER_ALSO_MAX];
+    unsigned                n_listeners, n_watched;
+    int                     spare_fd;
     uint16_t                port;
     unsigned    n_clients, n_dirty, n_events; /* n_events: requests and connections of this turn */
     struct pace pace;
-    uv_poll_t   listen_watch;
     uv_check_t  after_poll; /* answers go out when all that has come was run: one send for each client */
     uv_idle_t   more;       /* active: somebody has work left that no event will announce */
     unsigned    n_open;     /* handles that libuv still knows */
@@ -65,12 +70,6 @@ struct store_server {
     uint64_t log_since;
     unsigned n_logged, n_unlogged;
     uint8_t  in[READ_SIZE];
-};
-
-union address {
-    struct sockaddr     any;
-    struct sockaddr_in  v4;
-    struct sockaddr_in6 v6;
 };
 
 /* ---- telling */
@@ -99,27 +98,14 @@ static void say(struct store_server *s, const char *sentence)
     }
 }
 
-static void write_address(const union address *a, char *buf, size_t size)
-{
-    char ip[INET6_ADDRSTRLEN] = "?";
-
-    if (a->any.sa_family == AF_INET6) {
-        (void) inet_ntop(AF_INET6, &a->v6.sin6_addr, ip, sizeof ip);
-        (void) snprintf(buf, size, "[%s]:%u", ip, ntohs(a->v6.sin6_port));
-    } else {
-        (void) inet_ntop(AF_INET, &a->v4.sin_addr, ip, sizeof ip);
-        (void) snprintf(buf, size, "%s:%u", ip, ntohs(a->v4.sin_port));
-    }
-}
-
 static void say_why(struct client *c, const struct cc_err *err)
 {
-    union address a = { 0 };
-    socklen_t     n = sizeof a;
-    char          peer[80], sentence[CC_ERR_MSG_MAX + 128];
+    struct sockaddr_storage a = { 0 };
+    socklen_t               n = sizeof a;
+    char                    peer[STORE_ADDRESS_MAX], sentence[CC_ERR_MSG_MAX + 128];
 
-    (void) getpeername(c->fd, &a.any, &n);
-    write_address(&a, peer, sizeof peer);
+    (void) getpeername(c->fd, (struct sockaddr *) &a, &n);
+    store_write_address(&a, peer);
     (void) snprintf(sentence, sizeof sentence, "the connection from %s was closed: %s", peer, err->msg);
     say(c->server, sentence);
 }
@@ -391,12 +377,13 @@ static void add_client(struct store_server *s, int fd)
 
 /* No descriptor is left: give one up for a moment, so that the client hears of it at once and tries again
  * later. */
-static void turn_away(struct store_server *s)
+static void turn_away(struct listener *l)
 {
-    int fd;
+    struct store_server *s = l->server;
+    int                  fd;
 
     (void) close(s->spare_fd);
-    fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0)
         (void) close(fd);
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -405,88 +392,69 @@ static void turn_away(struct store_server *s)
 
 static void on_connection(uv_poll_t *watch, int status, int events)
 {
-    struct store_server *s = CC_CONTAINER_OF(watch, struct store_server, listen_watch);
+    struct listener *l = CC_CONTAINER_OF(watch, struct listener, watch);
 
     (void) status, (void) events;
     for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
-        int fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0)
-            add_client(s, fd);
+            add_client(l->server, fd);
         else if (errno == EMFILE || errno == ENFILE)
-            turn_away(s);
+            turn_away(l);
         else if (errno != ECONNABORTED && errno != EINTR)
             return;
     }
 }
 
-static int read_address(const struct store_server_cfg *cfg, union address *ret, socklen_t *ret_len,
-                        struct cc_err *err)
+static void close_listeners(struct store_server *s)
 {
-    const char *host = cfg->host ? cfg->host : "127.0.0.1";
-
-    *ret = (union address){ 0 };
-    if (inet_pton(AF_INET, host, &ret->v4.sin_addr) == 1) {
-        ret->v4.sin_family = AF_INET;
-        ret->v4.sin_port = htons(cfg->port);
-        *ret_len = sizeof ret->v4;
-        return 0;
-    }
-    if (inet_pton(AF_INET6, host, &ret->v6.sin6_addr) == 1) {
-        ret->v6.sin6_family = AF_INET6;
-        ret->v6.sin6_port = htons(cfg->port);
-        *ret_len = sizeof ret->v6;
-        return 0;
-    }
-    return cc_fail(err, -EINVAL,
-                   "cannot listen on '%s': it is not a numeric address such as 127.0.0.1 or ::1", host);
+    for (unsigned i = 0; i < s->n_listeners; i++)
+        (void) close(s->listeners[i].fd);
+    s->n_listeners = 0;
 }
 
-static int fail_to_listen(const union address *a, int code, struct cc_err *err)
+static int add_listener(struct store_server *s, const char *host, struct cc_err *err)
 {
-    char at[80], who[128];
+    struct listener *l = &s->listeners[s->n_listeners];
+    int              fd = store_listen(host, s->port, &s->port, err);
 
-    write_address(a, at, sizeof at);
-    if (code == EADDRINUSE) {
-        uint16_t port = ntohs(a->any.sa_family == AF_INET6 ? a->v6.sin6_port : a->v4.sin_port);
-
-        if (portowner_find(port, who, sizeof who) == 0)
-            return cc_fail(err, -code, "cannot listen on %s: %s has the port; choose another, or 0 for any",
-                           at, who);
-        return cc_fail(err, -code, "cannot listen on %s: the port is taken; choose another, or 0 for any",
-                       at);
-    }
-    if (code == EADDRNOTAVAIL)
-        return cc_fail(err, -code, "cannot listen on %s: no interface of this machine has this address", at);
-    if (code == EACCES)
-        return cc_fail(err, -code, "cannot listen on %s: ports below 1024 are for root; choose a higher one", at);
-    return cc_fail(err, -code, "cannot listen on %s: %s", at, strerror(code));
-}
-
-/* What is set on the listening socket holds for the accepted ones. */
-static int listen_on(struct store_server *s, struct cc_err *err)
-{
-    union address  a;
-    socklen_t      n = 0;
-    int            r = read_address(&s->cfg, &a, &n, err), one = 1, zero = 0;
-    CC_AUTO_FD int fd = -1;
-
-    if (r < 0)
-        return r;
-    fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return fail_to_listen(&a, errno, err);
-    (void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (a.any.sa_family == AF_INET6)
-        (void) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
-    if (bind(fd, &a.any, n) < 0 || listen(fd, SOMAXCONN) < 0)
-        return fail_to_listen(&a, errno, err);
-    n = sizeof a;
-    if (getsockname(fd, &a.any, &n) < 0)
-        return fail_to_listen(&a, errno, err);
-    s->port = ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
-    s->listen_fd = cc_steal_fd(&fd);
+        return fd;
+    l->server = s;
+    l->fd = fd;
+    s->n_listeners++;
+    return 0;
+}
+
+/* All of the addresses at one port.  Any one: what the first address gives may be taken at another, so that is tried again. */
+static int listen_on_all(struct store_server *s, const struct store_server_cfg *cfg, struct cc_err *err)
+{
+    int r, tries = 0;
+
+    do {
+        close_listeners(s);
+        s->port = cfg->port;
+        r = add_listener(s, cfg->host ? cfg->host : "127.0.0.1", err);
+        for (unsigned i = 0; r == 0 && i < STORE_SERVER_ALSO_MAX; i++)
+            if (cfg->also[i] && cfg->also[i][0] != '\0')
+                r = add_listener(s, cfg->also[i], err);
+    } while (r == -EADDRINUSE && cfg->port == 0 && s->n_listeners > 0 && ++tries < ANY_PORT_TRIES);
+    return r;
+}
+
+static int watch_listeners(struct store_server *s, struct cc_err *err)
+{
+    for (unsigned i = 0; i < s->n_listeners; i++) {
+        struct listener *l = &s->listeners[i];
+        int              r = uv_poll_init(s->loop, &l->watch, l->fd);
+
+        if (r < 0)
+            return cc_fail(err, r, "watch the store's socket: %s", uv_strerror(r));
+        (void) uv_poll_start(&l->watch, UV_READABLE, on_connection);
+        s->n_watched++;
+        s->n_open++;
+    }
     return 0;
 }
 
@@ -494,8 +462,7 @@ static int listen_on(struct store_server *s, struct cc_err *err)
 
 static struct store_server *abandon(struct store_server *s)
 {
-    if (s->listen_fd >= 0)
-        (void) close(s->listen_fd);
+    close_listeners(s);
     if (s->spare_fd >= 0)
         (void) close(s->spare_fd);
     session_space_free(&s->space);
@@ -514,7 +481,7 @@ int store_server_start(struct store_server **ret, uv_loop_t *loop, const struct 
         return cc_fail(err, -ENOMEM, "no memory for the store");
     s->cfg = *cfg;
     s->loop = loop;
-    s->listen_fd = s->spare_fd = -1;
+    s->spare_fd = -1;
     TAILQ_INIT(&s->clients);
     TAILQ_INIT(&s->dirty);
     if (getrandom(seed, sizeof seed, 0) != sizeof seed ||
@@ -522,24 +489,24 @@ int store_server_start(struct store_server **ret, uv_loop_t *loop, const struct 
         (void) abandon(s);
         return cc_fail(err, -ENOMEM, "no memory for the store");
     }
-    r = listen_on(s, err);
-    s->cfg.host = NULL; /* the caller's, and not needed any more */
-    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (r == 0) {
-        r = uv_poll_init(loop, &s->listen_watch, s->listen_fd);
-        if (r < 0)
-            (void) cc_fail(err, r, "watch the store's socket: %s", uv_strerror(r));
-    }
+    r = listen_on_all(s, cfg, err);
     if (r < 0) {
         (void) abandon(s);
         return r;
     }
-    (void) uv_poll_start(&s->listen_watch, UV_READABLE, on_connection);
+    s->cfg.host = NULL; /* the caller's, and not needed any more */
+    memset(s->cfg.also, 0, sizeof s->cfg.also);
+    s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     (void) uv_check_init(loop, &s->after_poll);
     (void) uv_check_start(&s->after_poll, on_after_poll);
     (void) uv_idle_init(loop, &s->more);
-    s->n_open = 3;
+    s->n_open = 2;
     s->log_since = uv_now(loop);
+    r = watch_listeners(s, err);
+    if (r < 0) {
+        store_server_close(s, NULL, NULL);
+        return r;
+    }
     *ret = s;
     return 0;
 }
@@ -587,7 +554,7 @@ void store_server_end_round(struct store_server *s)
 
 static void on_listen_closed(uv_handle_t *h)
 {
-    on_handle_closed(CC_CONTAINER_OF(h, struct store_server, listen_watch));
+    on_handle_closed(CC_CONTAINER_OF(h, struct listener, watch)->server);
 }
 
 static void on_check_closed(uv_handle_t *h)
@@ -607,10 +574,12 @@ void store_server_close(struct store_server *s, void (*on_closed)(void *ctx), vo
     s->on_closed = on_closed;
     s->on_closed_ctx = ctx;
     drop_all(s);
-    (void) uv_poll_stop(&s->listen_watch);
-    uv_close((uv_handle_t *) &s->listen_watch, on_listen_closed);
+    for (unsigned i = 0; i < s->n_watched; i++) {
+        (void) uv_poll_stop(&s->listeners[i].watch);
+        uv_close((uv_handle_t *) &s->listeners[i].watch, on_listen_closed);
+    }
+    close_listeners(s);
     uv_close((uv_handle_t *) &s->after_poll, on_check_closed);
     uv_close((uv_handle_t *) &s->more, on_idle_closed);
-    (void) close(s->listen_fd);
     (void) close(s->spare_fd);
 }

@@ -62,11 +62,13 @@ static void *run(void *arg)
     return arg;
 }
 
-static void start(const char *host, uint64_t max_memory)
+static void start(const struct store_server_cfg *how)
 {
-    struct store_server_cfg cfg = { .host = host, .max_memory = max_memory, .log = on_log, .ctx = &t };
+    struct store_server_cfg cfg = *how;
     struct cc_err           err = { 0 };
 
+    cfg.log = on_log;
+    cfg.ctx = &t;
     cr_assert_eq(uv_loop_init(&t.loop), 0);
     cr_assert_eq(store_server_start(&t.server, &t.loop, &cfg, &err), 0, "%s", err.msg);
     cr_assert_eq(uv_async_init(&t.loop, &t.ask, on_ask), 0);
@@ -76,7 +78,7 @@ static void start(const char *host, uint64_t max_memory)
 
 static void setup(void)
 {
-    start(NULL, 0);
+    start(&(struct store_server_cfg) { 0 });
 }
 
 static void teardown(void)
@@ -90,17 +92,23 @@ static void teardown(void)
 
 static void setup_small(void)
 {
-    start("127.0.0.1", 1 << 20);
+    start(&(struct store_server_cfg) { .host = "127.0.0.1", .max_memory = 1 << 20 });
+}
+
+static void setup_many_addresses(void)
+{
+    start(&(struct store_server_cfg) { .host = "127.0.0.3", .also = { "127.0.0.1", "", "127.0.0.2" } });
 }
 
 TestSuite(small_server, .init = setup_small, .fini = teardown, .timeout = 30);
+TestSuite(server_at_many_addresses, .init = setup_many_addresses, .fini = teardown, .timeout = 30);
 TestSuite(server, .init = setup, .fini = teardown, .timeout = 30);
 
-static int dial(void)
+static int dial_at(uint32_t address)
 {
     struct sockaddr_in a = { .sin_family = AF_INET,
                              .sin_port = htons(store_server_port(t.server)),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+                             .sin_addr.s_addr = htonl(address) };
     struct timeval     limit = { .tv_sec = 20 };
     int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
@@ -110,6 +118,11 @@ static int dial(void)
     (void) setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     cr_assert_eq(send(fd, "\0\xce\xf7\x85\x3c", 5, MSG_NOSIGNAL), 5);
     return fd;
+}
+
+static int dial(void)
+{
+    return dial_at(INADDR_LOOPBACK);
 }
 
 static void put(int fd, enum wire_op op, const char *key, struct cc_bytes value)
@@ -258,6 +271,40 @@ Test(server, a_taken_port_is_told_with_its_owner)
     cr_assert_eq(strncmp(err.msg, want, strlen(want)), 0, "%s", err.msg);
     (void) snprintf(want, sizeof want, "(process %d) has the port", (int) getpid());
     cr_assert_not_null(strstr(err.msg, want), "%s", err.msg);
+    cr_assert_eq(uv_loop_close(&loop), 0);
+}
+
+Test(server_at_many_addresses, all_of_them_have_the_same_keys)
+{
+    int     a = dial_at(0x7f000001), b = dial_at(0x7f000002), c = dial_at(0x7f000003);
+    uint8_t byte = 9;
+
+    put(a, WIRE_SET, "k", cc_bytes_of("v"));
+    ping(a);
+    put(b, WIRE_WAIT, "k", cc_bytes_of(""));
+    cr_assert_eq(take(b, &byte, 1), 1);
+    put(c, WIRE_CHECK, "k", cc_bytes_of(""));
+    cr_assert_eq(take(c, &byte, 1), 1);
+    cr_assert_eq(byte, 0, "another store");
+    (void) close(a), (void) close(b), (void) close(c);
+}
+
+Test(server_at_many_addresses, it_listens_at_all_of_them_or_not_at_all)
+{
+    struct store_server_cfg cfg = { .host = "127.0.0.9", .port = store_server_port(t.server), .also = { "127.0.0.2" } };
+    struct store_server    *second = NULL;
+    struct cc_err           err = { 0 };
+    uv_loop_t               loop;
+    char                    want[128];
+
+    cr_assert_eq(uv_loop_init(&loop), 0);
+    cr_assert_eq(store_server_start(&second, &loop, &cfg, &err), -EADDRINUSE);
+    (void) snprintf(want, sizeof want, "cannot listen on 127.0.0.2:%u: '", cfg.port);
+    cr_assert_eq(strncmp(err.msg, want, strlen(want)), 0, "%s", err.msg);
+    cfg.also[0] = NULL;
+    cr_assert_eq(store_server_start(&second, &loop, &cfg, &err), 0, "%s", err.msg);
+    store_server_close(second, NULL, NULL);
+    (void) uv_run(&loop, UV_RUN_DEFAULT);
     cr_assert_eq(uv_loop_close(&loop), 0);
 }
 
