@@ -211,6 +211,12 @@ static int check_report_file(const char *path, struct cc_err *err)
     return 0;
 }
 
+/* What torchrun calls a job of several nodes that has no name. */
+static const char *job_name(const struct job *j)
+{
+    return j->plan.run_id[0] ? j->plan.run_id : "none";
+}
+
 static void fill_logs(struct job *j, struct logs_cfg *l)
 {
     const struct options *o = j->options;
@@ -221,7 +227,7 @@ static void fill_logs(struct job *j, struct logs_cfg *l)
         .tee = j->streams.tee,
         .is_on_console = j->streams.is_on_console,
         .log_dir = o->log_dir,
-        .run_id = j->plan.run_id,
+        .run_id = job_name(j),
         .role = o->role,
         .is_label = o->label,
         .prefix_template = machine_env(&j->machine, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
@@ -234,47 +240,6 @@ static void fill_logs(struct job *j, struct logs_cfg *l)
         .is_strict = strcmp(o->log_errors, "refuse") == 0,
         .drain_ms = o->drain_timeout,
         .console_fd = { STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO },
-    };
-}
-
-enum { DAY_MS = 24 * 3600 * 1000 };
-
-/* One node decides everything in one process: nobody is waited for, and nobody can be lost. */
-static void fill_party(struct job *j, struct party_cfg *p)
-{
-    const struct options *o = j->options;
-
-    *p = (struct party_cfg) {
-        .hosting = PARTY_ALONE,
-        .host = j->bind_addr,
-        .port = j->plan.port,
-        .is_port_named = j->plan.is_port_named,
-        .master_addr = j->plan.master_addr,
-        .job = j->plan.run_id,
-        .store_max_memory = o->store_max_memory,
-        .nproc = j->nproc.n,
-        .wish = -1,
-        .our_host = j->host,
-        .role = o->role,
-        .heartbeat = DAY_MS,
-        .join_timeout = UINT64_MAX / 2,
-        .lost_after = UINT64_MAX / 2,
-        .exit_barrier = UINT64_MAX,
-    };
-    p->node = (struct node_cfg) {
-        .term_grace = j->plan.shutdown_timeout,
-        .kill_grace = o->unkillable_timeout,
-        .sweep_grace = o->drain_timeout,
-    };
-    p->rdzv = (struct rdzv_cfg) {
-        .nodes_cap = 1,
-        .min_nodes = 1,
-        .max_nodes = 1,
-        .budget.max_restarts = j->plan.max_restarts,
-        .join_timeout = UINT64_MAX / 2,
-        .dead_after = UINT64_MAX / 2,
-        .settle_timeout = DAY_MS,
-        .switch_timeout = DAY_MS,
     };
 }
 
@@ -295,7 +260,7 @@ static void fill_cfg(struct job *j)
         .stdin_rank = j->plan.stdin_rank,
         .is_terminal_wanted = j->plan.stdin_rank >= 0 && (j->nproc.n == 1 || options_is_given(o, OPTION_stdin_to)),
         .is_cgroup = strcmp(o->cgroup, "auto") == 0,
-        .run_id = j->plan.run_id,
+        .run_id = job_name(j),
         .role = o->role,
         .backend = j->plan.backend,
         .host = j->host,
@@ -309,7 +274,7 @@ static void fill_cfg(struct job *j)
         .verbosity = j->plan.verbosity,
     };
     fill_logs(j, &j->cfg.logs);
-    fill_party(j, &j->cfg.party);
+    job_fill_party(j, &j->cfg.party);
 }
 
 int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *err)
@@ -321,7 +286,7 @@ int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *
     if (gethostname(j->host, sizeof j->host - 1) < 0 || j->host[0] == '\0')
         (void) snprintf(j->host, sizeof j->host, "localhost");
     r = plan_resolve(&j->plan, o, j->random_id, err);
-    if (r == 0)
+    if (r == 0 && j->plan.hosting == PARTY_ALONE)
         r = resolve_host(j->plan.bind_host, j->bind_addr, err);
     if (r == 0)
         r = look_at_machine(j, err);

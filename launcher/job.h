@@ -31,13 +31,16 @@ struct job {
     struct agent_worker *workers;
     char host[JOB_HOST_MAX];      /* our name, never looked up */
     char random_id[JOB_ID_MAX];
-    char bind_addr[JOB_ADDR_MAX]; /* numeric */
+    char bind_addr[JOB_ADDR_MAX]; /* alone: numeric; else "" */
     struct agent_cfg cfg;         /* points into the above */
 };
 
 /* 0, or the exit status of ccrun and one sentence.  Release with job_clear() in any case. */
 int  job_make(struct job *j, struct options *o, char *const *env, struct cc_err *err);
 void job_clear(struct job *j);
+
+/* The part of the job that is the same on all nodes, and where they meet (job_party.c). */
+void job_fill_party(const struct job *j, struct party_cfg *p);
 
 /* --dry-run and --print-env (job_show.c). */
 void job_show(FILE *to, const struct job *j);

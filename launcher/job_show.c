@@ -52,6 +52,19 @@ static bool is_per_rank(const char *entry)
     return false;
 }
 
+/* Those that are known only when the nodes have met. */
+static bool is_of_round(const struct job *j, const char *entry)
+{
+    static const char *const names[] = { "RANK=",      "WORLD_SIZE=",      "GROUP_RANK=",  "GROUP_WORLD_SIZE=",
+                                         "ROLE_RANK=", "ROLE_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=" };
+    size_t                   i;
+
+    for (i = 0; j->plan.hosting != PARTY_ALONE && i < CC_COUNT(names); i++)
+        if (strncmp(entry, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
 static bool is_inherited(const struct job *j, const char *entry)
 {
     char *const *e;
@@ -99,7 +112,9 @@ static void print_environment(FILE *to, const struct job *j)
         if (is_inherited(j, *v) || is_per_rank(*v))
             continue;
         (void) fputs("  ", to);
-        if (j->plan.port == 0 && strncmp(*v, "MASTER_PORT=", 12) == 0)
+        if (is_of_round(j, *v))
+            (void) fprintf(to, "%.*s=<known when the nodes have met>\n", (int) strcspn(*v, "="), *v);
+        else if (j->plan.port == 0 && strncmp(*v, "MASTER_PORT=", 12) == 0)
             (void) fputs("MASTER_PORT=<any free one>\n", to);
         else
             print_variable(to, *v);
@@ -114,7 +129,10 @@ static void print_ranks(FILE *to, const struct job *j)
 
     (void) fputs("workers\n", to);
     for (i = 0; i < j->nproc.n; i++) {
-        (void) fprintf(to, "  RANK=%u LOCAL_RANK=%u ROLE_RANK=%u", i, j->cfg.is_virtual_local_rank ? 0 : i, i);
+        if (j->plan.hosting == PARTY_ALONE)
+            (void) fprintf(to, "  RANK=%u LOCAL_RANK=%u ROLE_RANK=%u", i, j->cfg.is_virtual_local_rank ? 0 : i, i);
+        else
+            (void) fprintf(to, "  LOCAL_RANK=%u", j->cfg.is_virtual_local_rank ? 0 : i);
         if (j->devices)
             (void) fprintf(to, " CUDA_VISIBLE_DEVICES=%s", j->devices[i]);
         if (j->masks)
@@ -123,24 +141,59 @@ static void print_ranks(FILE *to, const struct job *j)
     }
 }
 
+static void print_place(FILE *to, const struct job *j)
+{
+    const struct plan_values *p = &j->plan;
+    char                      rank[32] = "any free rank";
+
+    if (p->hosting == PARTY_ALONE) {
+        (void) fprintf(to, "job       %s\nnode      %s: rank 0 of 1, ", p->run_id, j->host);
+    } else {
+        if (p->node_rank != PLAN_NO_RANK)
+            (void) snprintf(rank, sizeof rank, "rank %d", p->node_rank);
+        (void) fprintf(to, "job       %s\nnode      %s: %s of ", p->run_id[0] ? p->run_id : "named by its host", j->host, rank);
+        (void) fprintf(to, p->min_nodes == p->max_nodes ? "%u" : "%u to %u", p->min_nodes, p->max_nodes);
+        if (p->n_spares > 0)
+            (void) fprintf(to, " and %u spare%s", p->n_spares, p->n_spares == 1 ? "" : "s");
+        (void) fputs(", ", to);
+    }
+    (void) fprintf(to, "%u worker%s (%s)\n", j->nproc.n, j->nproc.n == 1 ? "" : "s", j->nproc.why);
+}
+
+static void print_meeting(FILE *to, const struct job *j)
+{
+    static const char *const who[] = {
+        [PARTY_ALONE] = "",
+        [PARTY_HOST_AUTO] = "whoever has that address",
+        [PARTY_HOST_YES] = "this node (is_host)",
+        [PARTY_HOST_NO] = "another node (is_host)",
+    };
+    const struct plan_values *p = &j->plan;
+
+    if (p->hosting != PARTY_ALONE) {
+        (void) fprintf(to, strchr(p->bind_host, ':') ? "meet      [%s]:%u" : "meet      %s:%u", p->bind_host, p->port);
+        (void) fprintf(to, " (%s), hosted by %s\n", p->backend, who[p->hosting]);
+        return;
+    }
+    (void) fprintf(to, "store     %s port ", j->bind_addr);
+    if (p->port)
+        (void) fprintf(to, "%u%s\n", p->port, p->is_port_named ? "" : ", or any free one if that is taken");
+    else
+        (void) fputs("any free one\n", to);
+}
+
 void job_show(FILE *to, const struct job *j)
 {
     struct facts facts;
     char         text[FACTS_TEXT_MAX];
 
     facts_read(&j->machine, &facts);
-    (void) fprintf(to, "job       %s\n", j->plan.run_id);
-    (void) fprintf(to, "node      %s: rank 0 of 1, %u worker%s (%s)\n", j->host, j->nproc.n, j->nproc.n == 1 ? "" : "s",
-                   j->nproc.why);
+    print_place(to, j);
     (void) fputs(facts_text(&facts, text, sizeof text), to);
     if (j->gpus.why[0])
         (void) fprintf(to, "gpus      %s\n", j->gpus.why);
-    (void) fprintf(to, "store     %s port ", j->bind_addr);
-    if (j->plan.port)
-        (void) fprintf(to, "%u%s", j->plan.port, j->plan.is_port_named ? "" : ", or any free one if that is taken");
-    else
-        (void) fputs("any free one", to);
-    (void) fprintf(to, "\nrestarts  %u\ncommand   ", j->plan.max_restarts);
+    print_meeting(to, j);
+    (void) fprintf(to, "restarts  %u\ncommand   ", j->plan.max_restarts);
     print_command(to, j);
     print_environment(to, j);
     print_ranks(to, j);
@@ -151,6 +204,8 @@ static void print_variable_now(FILE *to, const struct job *j, const char *entry)
 {
     if (strcmp(entry, "TORCHELASTIC_ERROR_FILE=") == 0)
         (void) fputs("# TORCHELASTIC_ERROR_FILE is chosen at the start\n", to);
+    else if (is_of_round(j, entry))
+        (void) fprintf(to, "# %.*s is known when the nodes have met\n", (int) strcspn(entry, "="), entry);
     else if (j->plan.port == 0 && strncmp(entry, "MASTER_PORT=", 12) == 0)
         (void) fputs("# MASTER_PORT is any free one\n", to);
     else
@@ -175,7 +230,7 @@ int job_show_env(FILE *to, const struct job *j, struct cc_err *err)
 
         if (!v)
             r = cc_fail(err, -ENOMEM, "no memory for the environment");
-        (void) fprintf(to, "# rank %u\n", i);
+        (void) fprintf(to, j->plan.hosting == PARTY_ALONE ? "# rank %u\n" : "# local rank %u\n", i);
         for (; v && *v; v++)
             print_variable_now(to, j, *v);
     }

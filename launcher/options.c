@@ -30,6 +30,15 @@ static const struct {
     { "nproc", OPTION_nproc_per_node },
 };
 
+/* torchrun's own variables, beside PET_*. */
+static const struct {
+    const char    *name;
+    enum option_id id;
+} torch_variables[] = {
+    { "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", OPTION_shutdown_timeout },
+    { "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT", OPTION_exit_barrier_timeout },
+};
+
 /* Variables CCRUN_* that are no options: of our test suite, and those that ccrun itself reads elsewhere. */
 static const char *const other_variables[] = { "CCRUN_BIN", "CCRUN_FILE_LIMIT", "CCRUN_RECORD",
                                                "CCRUN_REPEAT", "CCRUN_TALLY" };
@@ -313,10 +322,11 @@ static const char *find_variable(enum option_id id, const char *(*env)(const cha
         }
     if (!v && row->origin == ORIGIN_PET)
         v = env(option_variable("PET_", row, name));
-    if (!v && id == OPTION_shutdown_timeout) { /* torchrun's own name for it */
-        (void) snprintf(name, OPTION_VAR_MAX, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
-        v = env(name);
-    }
+    for (i = 0; !v && i < CC_COUNT(torch_variables); i++)
+        if (torch_variables[i].id == id) {
+            (void) snprintf(name, OPTION_VAR_MAX, "%s", torch_variables[i].name);
+            v = env(name);
+        }
     return v;
 }
 

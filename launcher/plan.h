@@ -2,7 +2,10 @@
  *
  * Pure: no clock, no name is looked up, nothing is opened.  The order of the checks and their texts are
  * torchrun's; what it resolves in silence is resolved the same way and is a warning in o->warnings.  Strings
- * are borrowed from the options.  This version runs one node.
+ * are borrowed from the options.
+ *
+ * A job is alone when no other node can come: --standalone, or one node and no spares.  Then its store listens where the
+ * options say, else on the loopback address.  Otherwise the nodes meet at an endpoint that all of them are told.
  */
 #ifndef LAUNCHER_PLAN_H
 #define LAUNCHER_PLAN_H
@@ -10,25 +13,39 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/party.h"
 #include "launcher/endpoint.h"
 #include "launcher/options.h"
 #include "launcher/rdzvconf.h"
 #include "launcher/stopsignals.h"
 #include "store/base/err.h"
 
-enum { PLAN_STDIN_NONE = -1, PLAN_STDIN_ALL = -2 };
+enum { PLAN_STDIN_NONE = -1, PLAN_STDIN_ALL = -2, PLAN_NO_RANK = -1 };
+
+struct plan_timings { /* of the rendezvous, ms; see rdzv.h and member.h */
+    uint64_t heartbeat, dead_after, lost_after;
+    uint64_t join, last_call;
+    uint64_t replace; /* 0: nobody takes the place of a lost node */
+    uint64_t settle;
+};
 
 struct plan_values {
-    unsigned    min_nodes, max_nodes;
-    unsigned    node_rank;
-    const char *backend; /* what it came down to: "static", "c10d", "etcd" or "etcd-v2" */
+    unsigned    min_nodes, max_nodes, n_spares;
+    int         node_rank; /* PLAN_NO_RANK: whichever is free */
+    const char *backend;   /* what it came down to: "static", "c10d", "etcd" or "etcd-v2" */
+    /* Alone: the name of the job.  Else "" when nobody gave one: a node without takes the name that the host of the endpoint
+     * has, because a name made up here would be another on each node. */
     const char *run_id;
+    enum party_hosting hosting;
 
-    /* Where the store listens: an address, or a name that the caller resolves.  Port 0: any free one. */
+    /* Where the nodes meet; alone, where the store listens: an address, or a name that the caller resolves.  Port 0 (alone):
+     * any free one. */
     char     bind_host[ENDPOINT_HOST_MAX];
-    char     master_addr[ENDPOINT_HOST_MAX]; /* MASTER_ADDR of the workers */
+    char     master_addr[ENDPOINT_HOST_MAX]; /* alone: MASTER_ADDR of the workers */
+    char     local_addr[ENDPOINT_HOST_MAX];  /* not alone: what --local-addr says, without brackets; "" */
     uint16_t port;
     bool     is_port_named; /* by the user: workers may have it from elsewhere, so no other will do */
+    struct plan_timings timings;
 
     unsigned max_restarts;
     uint64_t shutdown_timeout;              /* ms */

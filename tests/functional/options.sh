@@ -36,7 +36,7 @@ EOF
 it 'refuses values that make no sense, with one sentence (W3)' <<'EOF'
 refuses 'nnodes=1:2:3 is not in "MIN:MAX" format' --nnodes 1:2:3
 refuses 'min_nodes must be > 0 and <= max_nodes, got min_nodes=0, max_nodes=0' --nnodes 0
-refuses '--nnodes 2 needs 2 nodes; this version of ccrun runs one' --nnodes 2
+refuses '--nnodes 2 needs 2 nodes, and --standalone is for one' --nnodes 2 --standalone
 refuses 'max_restarts must be >= 0' --max-restarts -1
 refuses 'shutdown_timeout must be non-negative, got -1' --shutdown-timeout -1
 refuses '--redirects: 4 does not match: <^[0123]$> or <^(\d:[0123],)*(\d:[0123])$>' -r 4
@@ -52,6 +52,26 @@ refuses 'The last_call timeout (0:00:00) must be positive.' --rdzv-conf last_cal
 refuses "The rendezvous configuration option 'a' must have a value specified." --rdzv-conf a
 refuses '--signals-to-handle: SIGKILL cannot be handled' --signals-to-handle SIGKILL
 refuses "--event-log-handler: 'x' is neither null nor console" --event-log-handler x
+EOF
+
+it 'names at once what several nodes need to meet (C11)' <<'EOF'
+refuses '--nnodes 2 needs --rdzv-endpoint HOST[:PORT] (or CCRUN_RDZV_ENDPOINT or PET_RDZV_ENDPOINT)' --nnodes 2
+refuses '--nnodes 1:2 needs --rdzv-endpoint' --nnodes 1:2 --rdzv-backend c10d
+refuses '--nnodes 2 needs --master-addr ADDR (or CCRUN_MASTER_ADDR or PET_MASTER_ADDR)' --nnodes 2 --node-rank 1
+refuses "port 0 of 'h:0' is any free one, which the other nodes cannot know: name one" --nnodes 2 --rdzv-endpoint h:0
+expect_status 2 env PET_NNODES=2 PET_NODE_RANK=0 "$CCRUN" --no-python touch started
+has err '--nnodes 2 needs --master-addr'
+[ ! -e started ]
+EOF
+
+it 'shows what is known before the nodes have met, and no more' <<'EOF'
+expect_status 0 "$CCRUN" --nnodes 2:4 --spares 1 --rdzv-endpoint '[fd00::1]:7' --dry-run --print-env --no-python true
+has out 'job       named by its host' ': any free rank of 2 to 4 and 1 spare, 1 worker' \
+    'meet      [fd00::1]:7 (c10d), hosted by whoever has that address' '  WORLD_SIZE=<known when the nodes have met>' \
+    '# MASTER_PORT is known when the nodes have met' TORCHELASTIC_RUN_ID=none
+expect_status 0 env PET_MASTER_ADDR=h PET_MASTER_PORT=9 PET_NODE_RANK=1 PET_NNODES=2 PET_RDZV_ID=x "$CCRUN" --dry-run --show-config \
+    --no-python true
+has out 'rdzv-backend = static (several nodes)' 'job       x' ': rank 1 of 2, 1 worker' 'meet      h:9 (static)'
 EOF
 
 it 'refuses --no-python with --module' <<'EOF'

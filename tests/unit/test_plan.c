@@ -104,15 +104,41 @@ Test(plan, bad_values_have_the_sentences_of_torchrun)
         assert_error(cases[i].line, cases[i].message);
 }
 
+#define NEEDS_ENDPOINT(nnodes)                                                                               \
+    "--nnodes " nnodes " needs --rdzv-endpoint HOST[:PORT] (or CCRUN_RDZV_ENDPOINT or PET_RDZV_ENDPOINT): "  \
+    "where the nodes meet, an address of one of them, the same on all"
+#define NEEDS_MASTER(nnodes)                                                                                 \
+    "--nnodes " nnodes " needs --master-addr ADDR (or CCRUN_MASTER_ADDR or PET_MASTER_ADDR): the address "   \
+    "of node rank 0, the same on all nodes"
+
 Test(plan, what_torchrun_leaves_without_a_sentence_has_one)
 {
     static const struct {
         const char *line, *message;
     } cases[] = {
-        { "--nnodes 2", "--nnodes 2 needs 2 nodes; this version of ccrun runs one" },
-        { "--standalone --nnodes 2", "--nnodes 2 needs 2 nodes; this version of ccrun runs one" },
-        { "--nnodes 2:4 --rdzv-backend c10d", "--nnodes 2:4 needs 2 nodes; this version of ccrun runs one" },
-        { "--nnodes 1:2 --master-port 1", "--nnodes 1:2 needs 2 nodes; this version of ccrun runs one" },
+        { "--nnodes 2", NEEDS_ENDPOINT("2") },
+        { "--nnodes 2:4 --rdzv-backend c10d", NEEDS_ENDPOINT("2:4") },
+        { "--nnodes 1:2 --master-port 1", NEEDS_MASTER("1:2") },
+        { "--nnodes 1:2 --node-rank 1", NEEDS_MASTER("1:2") },
+        { "--nnodes 1 --spares 1", NEEDS_ENDPOINT("1") },
+        { "--standalone --nnodes 2", "--nnodes 2 needs 2 nodes, and --standalone is for one" },
+        { "--nnodes 2 --rdzv-endpoint h:0",
+          "port 0 of 'h:0' is any free one, which the other nodes cannot know: name one" },
+        { "--nnodes 2 --spares 1 --master-addr h --node-rank 3",
+          "--node-rank 3 is out of range: the ranks of 3 nodes are 0 to 2" },
+        { "--nnodes 2 --rdzv-endpoint h --node-rank -1",
+          "port is missing in endpoint: h. Try to specify --master-port" },
+        { "--nnodes 2 --rdzv-backend c10d --rdzv-endpoint h --node-rank -1",
+          "--node-rank -1 is out of range: the ranks of 2 nodes are 0 to 1" },
+        { "--spares -1", "--spares -1 is out of range (0 to 65535)" },
+        { "--nnodes 2 --rdzv-endpoint h --rdzv-conf keep_alive_interval=0",
+          "--rdzv-conf keep_alive_interval=0: not 1 to 3600 seconds" },
+        { "--nnodes 2 --rdzv-endpoint h --rdzv-conf keep_alive_max_attempt=1001",
+          "--rdzv-conf keep_alive_max_attempt=1001: not 1 to 1000" },
+        { "--nnodes 2 --rdzv-endpoint h --rdzv-conf join_timeout=9999999999",
+          "--rdzv-conf join_timeout=9999999999: not 1 to 1000000000 seconds" },
+        { "--nnodes 2 --rdzv-endpoint h --local-addr a/b",
+          "--local-addr 'a/b' is neither a host name nor an address" },
         { "--monitor-interval 0", "--monitor-interval 0 must be > 0" },
         { "--monitor-interval nan", "--monitor-interval nan must be > 0" },
         { "--event-log-handler x", "--event-log-handler: 'x' is neither null nor console" },
@@ -163,7 +189,6 @@ Test(plan, the_rendezvous_is_the_one_of_torchrun)
           false },
         { "--rdzv-backend c10d --rdzv-endpoint h:7 --local-addr 10.0.0.1", "c10d", "none", "10.0.0.1",
           "10.0.0.1", 7, true },
-        { "--rdzv-backend c10d --nnodes 1:2", "c10d", "none", "127.0.0.1", "localhost", 29400, false },
     };
     size_t i;
 
@@ -179,6 +204,64 @@ Test(plan, the_rendezvous_is_the_one_of_torchrun)
         cr_expect_eq(t.p.port, cases[i].port, "%s: %u", cases[i].line, t.p.port);
         cr_expect_eq(t.p.is_port_named, cases[i].is_named, "%s", cases[i].line);
     }
+}
+
+Test(plan, several_nodes_meet_where_they_are_told)
+{
+    static const struct {
+        const char *line, *backend, *run_id, *host;
+        unsigned    port, min, max;
+        int         rank;
+        enum party_hosting hosting;
+    } cases[] = {
+        { "--nnodes 2 --rdzv-endpoint h", "c10d", "", "h", 29400, 2, 2, -1, PARTY_HOST_AUTO },
+        { "--nnodes 1:4 --rdzv-endpoint [fd00::1]:7 --rdzv-id x", "c10d", "x", "fd00::1", 7, 1, 4, -1, PARTY_HOST_AUTO },
+        { "--nnodes 2 --rdzv-endpoint h --rdzv-id none", "c10d", "none", "h", 29400, 2, 2, -1, PARTY_HOST_AUTO },
+        { "--nnodes 1 --spares 1 --rdzv-endpoint h", "c10d", "", "h", 29400, 1, 1, -1, PARTY_HOST_AUTO },
+        { "--nnodes 2:3 --master-addr h", "static", "", "h", 29500, 3, 3, -1, PARTY_HOST_AUTO },
+        { "--nnodes 2 --node-rank 1 --master-addr h --master-port 9", "static", "", "h", 9, 2, 2, 1, PARTY_HOST_AUTO },
+        { "--nnodes 2 --node-rank 1 --rdzv-endpoint h:9", "static", "", "h", 9, 2, 2, 1, PARTY_HOST_AUTO },
+        { "--nnodes 2 --rdzv-backend c10d --node-rank 1 --rdzv-endpoint h", "c10d", "", "h", 29400, 2, 2, 1, PARTY_HOST_AUTO },
+        { "--nnodes 2 --rdzv-backend c10d --master-addr h", "c10d", "", "h", 29400, 2, 2, -1, PARTY_HOST_AUTO },
+        { "--nnodes 2 --rdzv-backend static --master-addr h --rdzv-conf is_host=1", "static", "", "h", 29500, 2, 2, -1,
+          PARTY_HOST_YES },
+        { "--nnodes 2 --rdzv-endpoint h --rdzv-conf is_host=no", "c10d", "", "h", 29400, 2, 2, -1, PARTY_HOST_NO },
+    };
+    struct planned alone;
+    size_t         i;
+
+    for (i = 0; i < CC_COUNT(cases); i++) {
+        struct planned t;
+
+        plan(&t, cases[i].line);
+        cr_expect_eq(t.r, 0, "%s: %s", cases[i].line, t.err.msg);
+        cr_expect_str_eq(t.p.backend, cases[i].backend, "%s: %s", cases[i].line, t.p.backend);
+        cr_expect_str_eq(t.p.run_id, cases[i].run_id, "%s: %s", cases[i].line, t.p.run_id);
+        cr_expect_str_eq(t.p.bind_host, cases[i].host, "%s: %s", cases[i].line, t.p.bind_host);
+        cr_expect_eq(t.p.port, cases[i].port, "%s: %u", cases[i].line, t.p.port);
+        cr_expect(t.p.min_nodes == cases[i].min && t.p.max_nodes == cases[i].max, "%s", cases[i].line);
+        cr_expect_eq(t.p.node_rank, cases[i].rank, "%s: %d", cases[i].line, t.p.node_rank);
+        cr_expect_eq(t.p.hosting, cases[i].hosting, "%s: %d", cases[i].line, (int) t.p.hosting);
+    }
+    plan(&alone, "");
+    cr_expect_eq(alone.p.hosting, PARTY_ALONE);
+}
+
+Test(plan, the_timings_of_the_rendezvous_follow_from_rdzv_conf)
+{
+    struct planned t;
+
+    plan(&t, "--nnodes 2 --rdzv-endpoint h");
+    cr_assert(t.p.timings.dead_after == 3000 && t.p.timings.heartbeat == 750 && t.p.timings.lost_after == 6000);
+    cr_assert(t.p.timings.join == 600000 && t.p.timings.replace == 600000 && t.p.timings.last_call == 30000);
+    plan(&t, "--nnodes 2 --rdzv-endpoint h --rdzv-conf "
+             "keep_alive_interval=5,keep_alive_max_attempt=4,join_timeout=7,last_call_timeout=1");
+    cr_assert(t.p.timings.dead_after == 20000 && t.p.timings.heartbeat == 4000 && t.p.timings.lost_after == 40000);
+    cr_assert(t.p.timings.join == 7000 && t.p.timings.replace == 7000 && t.p.timings.last_call == 1000);
+    plan(&t, "--nnodes 2 --master-addr h");
+    cr_assert(t.p.timings.join == 900000 && t.p.timings.replace == 0, "nobody replaces a node of a fixed set");
+    plan(&t, "--nnodes 2 --master-addr h --rdzv-conf timeout=5");
+    cr_assert_eq(t.p.timings.join, 5000);
 }
 
 Test(plan, what_is_resolved_in_silence_elsewhere_is_a_warning)
@@ -198,8 +281,10 @@ Test(plan, what_is_resolved_in_silence_elsewhere_is_a_warning)
         { "--node-rank 1",
           "node_rank is only used for static rdzv_backend. It will be ignored for rdzv_backend=c10d." },
         { "--rdzv-id=", "config has no run_id, generated a random run_id: RANDOM" },
-        { "--nnodes 1:2 --rdzv-backend c10d",
-          "--nnodes 1:2: this version of ccrun runs one node and waits for no other" },
+        { "--nnodes 1:2 --standalone", "--standalone: --nnodes 1:2 is one node, which waits for no other" },
+        { "--standalone --spares 2", "--standalone: --spares is ignored" },
+        { "--nnodes 1:2 --master-addr h", "--nnodes 1:2: the static rendezvous waits for all 2 nodes" },
+        { "--nnodes 2 --rdzv-backend c10d --master-addr h --node-rank 1", NULL },
         { "--rdzv-backend etcd-v2 --rdzv-endpoint h:1",
           "--rdzv-backend etcd-v2: one node needs no etcd, and ccrun asks none" },
         { "--rdzv-backend c10d --rdzv-endpoint /tmp/x --rdzv-conf store_type=file",
@@ -228,7 +313,7 @@ Test(plan, the_rest_is_carried_over)
 {
     struct planned t;
 
-    plan(&t, "--nnodes 1:3 --rdzv-backend c10d --max-restarts 3 --shutdown-timeout 7 --stdin all -vv "
+    plan(&t, "--nnodes 1:3 --rdzv-endpoint h --max-restarts 3 --shutdown-timeout 7 --stdin all -vv "
              "--event-log-handler console "
              "--signals-to-handle SIGUSR1 --rdzv-conf 'last_call_timeout=1,timeout=5'");
     cr_assert_eq(t.r, 0, "%s", t.err.msg);
