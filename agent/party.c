@@ -457,7 +457,9 @@ static int host_or_join(struct party *p, const struct hosting_answer *a, struct 
     int  r;
 
     (void) snprintf(p->about.addr, sizeof p->about.addr, "%s", a->publish);
-    if (p->cfg.hosting == PARTY_HOST_NO || (!a->is_ours && !is_forced))
+    if (a->note[0])
+        p->ops->say(p->ctx, 0, a->note);
+    if (!a->is_ours)
         return join(p, p->cfg.host, a->from);
     r = listen_on(p, a->bind, p->cfg.port, true, err);
     if (r == -EADDRINUSE && !is_forced) {
@@ -522,7 +524,12 @@ static int start_alone(struct party *p, struct cc_err *err)
 int party_start(struct party *p, struct cc_err *err)
 {
     const struct hosting_cfg cfg = {
-        .host = p->cfg.host, .iface = p->cfg.iface, .subnet = p->cfg.subnet, .local_addr = p->cfg.local_addr,
+        .host = p->cfg.host,
+        .iface = p->cfg.iface,
+        .subnet = p->cfg.subnet,
+        .local_addr = p->cfg.local_addr,
+        .wish = p->cfg.hosting == PARTY_HOST_YES ? HOSTING_YES : p->cfg.hosting == PARTY_HOST_NO ? HOSTING_NO : HOSTING_AUTO,
+        .resolve_timeout = p->cfg.resolve_timeout,
     };
 
     assert(p->stage == STAGE_NEW);
