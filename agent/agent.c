@@ -341,20 +341,16 @@ static void name_limit(const struct agent *a, int r, struct cc_err *err)
         (void) cc_fail(err, r, "%s; the number of processes is limited (ulimit -u, or pids.max of the cgroup)", was.msg);
 }
 
-/* "rank 5 on h3: exit code 1", as the coordinator knows it; on the node where it happened the report knows more. */
+/* Why the last round, or the job, ended: "h3: rank 5 exited with code 1". */
 static void describe_cause(const struct agent *a, char *buf, size_t size)
 {
     const struct rdzv_cause *c = party_cause(a->party);
 
-    report_describe_first(a->tell.report, buf, size);
-    if (buf[0] && (c->kind == RDZV_CAUSE_NONE || strcmp(c->host, a->cfg->host) == 0))
-        return;
-    if (c->rank != RDZV_NO_RANK)
-        (void) snprintf(buf, size, "rank %u on %s: %s", c->rank, c->host, c->text);
-    else if (c->host[0])
-        (void) snprintf(buf, size, "%s: %s", c->host, c->text);
-    else
-        (void) snprintf(buf, size, "%s", c->text);
+    buf[0] = '\0';
+    if (tell_is_ours(&a->tell, c)) /* then the report knows more of it */
+        report_describe_first(a->tell.report, buf, size);
+    if (!buf[0])
+        (void) snprintf(buf, size, "%s%s%s", c->host, c->host[0] ? ": " : "", c->text);
 }
 
 static void say_restarting(const struct agent *a, const struct rdzv_view *next)
@@ -473,8 +469,8 @@ static void say_ended(const struct agent *a, const struct rdzv_view *v)
 {
     char why[400];
 
-    if (v->cause.kind == RDZV_CAUSE_NONE || a->cfg->party.hosting == PARTY_ALONE)
-        return;
+    if (v->cause.kind == RDZV_CAUSE_NONE || (v->cause.kind == RDZV_CAUSE_WORKER && tell_is_ours(&a->tell, &v->cause)))
+        return; /* the report says it */
     describe_cause(a, why, sizeof why);
     say(a, -1, "ccrun: the job has ended: %s\n", why);
 }

@@ -137,18 +137,26 @@ void tell_attempt_ended(struct tell *t)
     }
 }
 
+bool tell_is_ours(const struct tell *t, const struct rdzv_cause *c)
+{
+    return c->rank != RDZV_NO_RANK && c->round == t->round.round && c->rank >= t->round.base_rank &&
+           c->rank < t->round.base_rank + t->cfg->nproc;
+}
+
 void tell_describe(const struct tell *t, struct rdzv_cause *c)
 {
     const struct worker *w;
+    char                 how[96];
     unsigned             i;
 
-    for (i = 0; i < t->n_failed && !workers_get(t->workers, t->failed[i])->is_failure; i++)
-        ;
-    if (i == t->n_failed)
+    if (t->n_failed == 0)
         return;
+    for (i = 0; i + 1 < t->n_failed && !workers_get(t->workers, t->failed[i])->is_failure; i++)
+        ; /* none yet: the last, which is just being looked at */
     w = workers_get(t->workers, t->failed[i]);
     c->rank = t->round.base_rank + t->failed[i];
-    report_describe_status(w->status, c->text, sizeof c->text);
+    report_describe_status(w->status, how, sizeof how);
+    (void) snprintf(c->text, sizeof c->text, "rank %u %s", c->rank, how);
 }
 
 /* How those ended that did not fail by themselves. */
@@ -220,7 +228,7 @@ int tell_job_ended(struct tell *t, const struct rdzv_view *last, unsigned status
         end_events(t);
     count_ends(t, &n_ok, &n_stopped);
     /* When an attempt could not be started that was said, and who was ended for it is not the cause. */
-    if (is_failed && t->n_failed > 0 && !t->policy->is_final)
+    if (is_failed && t->n_failed > 0 && !t->policy->is_final && (last->phase != RDZV_ENDED || tell_is_ours(t, &last->cause)))
         print_report(t, n_ok, n_stopped);
     return report_write_json(t->report, (int) status, outcome, err);
 }

@@ -34,6 +34,7 @@ void tell_round(struct tell *t, const struct rdzv_view *round, unsigned attempt)
 void tell_workers_run(struct tell *t);                  /* all of them have been started */
 void tell_failed(struct tell *t, unsigned local_rank);  /* this worker ended with something else than 0 */
 void tell_attempt_ended(struct tell *t);                /* every stream is read: look at the failures */
+bool tell_is_ours(const struct tell *t, const struct rdzv_cause *c); /* did it happen to a worker here? */
 void tell_describe(const struct tell *t, struct rdzv_cause *c); /* fills rank and text from the first failure here */
 /* Before logs_close(): what is said is in the console's queue then. The JSON file is what can fail. */
 int  tell_job_ended(struct tell *t, const struct rdzv_view *last, unsigned status, struct cc_err *err);
