@@ -327,6 +327,7 @@ struct hosting *hosting_start(uv_loop_t *loop, const struct hosting_cfg *cfg, ho
     copy(h->iface, cfg->iface);
     copy(h->subnet, cfg->subnet);
     copy(h->local_addr, cfg->local_addr);
+    (void) snprintf(h->trouble, sizeof h->trouble, "its name is being looked up");
     (void) uv_timer_init(loop, &h->timer);
     (void) uv_timer_start(&h->timer, on_timer, 0, 0);
     return h;

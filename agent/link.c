@@ -2,9 +2,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -182,6 +184,18 @@ void link_send(struct link *l, const struct proto_msg *m)
     }
 }
 
+/* A link-local address is of no use without its interface. */
+static void write_v6(const struct sockaddr_in6 *a, char *buf, size_t size)
+{
+    char   scope[IF_NAMESIZE];
+    size_t n;
+
+    (void) inet_ntop(AF_INET6, &a->sin6_addr, buf, (socklen_t) size);
+    n = strlen(buf);
+    if (a->sin6_scope_id != 0 && if_indextoname(a->sin6_scope_id, scope))
+        (void) snprintf(buf + n, size - n, "%%%s", scope);
+}
+
 const char *link_address(const struct link *l, enum link_end end, char *buf, size_t size)
 {
     union {
@@ -200,7 +214,7 @@ const char *link_address(const struct link *l, enum link_end end, char *buf, siz
     else if (a.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr))
         (void) inet_ntop(AF_INET, &a.v6.sin6_addr.s6_addr[12], buf, (socklen_t) size);
     else if (a.any.sa_family == AF_INET6)
-        (void) inet_ntop(AF_INET6, &a.v6.sin6_addr, buf, (socklen_t) size);
+        write_v6(&a.v6, buf, size);
     return buf;
 }
 

@@ -47,6 +47,7 @@ struct party {
     struct uplink          *uplink;
     struct hosting         *hosting;
     struct store_server    *store;
+    struct hosting_answer   place;  /* from STAGE_JOINING on: where we listen, and what others call us */
     struct rdzv_about       about;
     struct rdzv_cause       cause;  /* the newest that a view told */
     uint64_t                incarnation;
@@ -55,7 +56,7 @@ struct party {
     struct rdzv_refused     refused;
     uint32_t                store_round;
     struct cc_err           port_taken;  /* why we do not host although the address is ours */
-    uint64_t                joining_since, told_at, linger_until;
+    uint64_t                waiting_since, told_at, linger_until;
     unsigned                status;
     char                    last_words[CC_ERR_MSG_MAX];
     bool                    is_closed;
@@ -308,10 +309,17 @@ static void on_agent(void *ctx, int fd, const uint8_t *bytes, size_t n)
     coordinator_accept(p->coordinator, fd, bytes, n);
 }
 
+static const char *other_than(const char *addr, const char *taken)
+{
+    return strcmp(addr, taken) != 0 ? addr : NULL;
+}
+
+/* At addr, and wherever else others may look for us. */
 static int listen_on(struct party *p, const char *addr, uint16_t port, bool is_host, struct cc_err *err)
 {
     const struct store_server_cfg cfg = {
         .host = addr,
+        .also = { other_than(p->place.also[0], addr), other_than(p->place.also[1], addr) },
         .port = port,
         .max_memory = p->cfg.store_max_memory,
         .log = on_store_log,
@@ -361,17 +369,14 @@ static void on_connected(void *ctx, const char *own)
 {
     struct party *p = ctx;
     struct cc_err err = { 0 };
-    const char   *published = p->cfg.local_addr ? p->cfg.local_addr : p->about.addr;
-    char          addr[RDZV_ADDR_MAX];
 
     if (p->stage == STAGE_JOINING) {
-        (void) snprintf(addr, sizeof addr, "%s", published);
         if (listen_on(p, own, 0, false, &err) < 0) {
             finish_with(p, EXIT_INTERNAL, err.msg);
             p->ops->woken(p->ctx);
             return;
         }
-        set_about(p, addr); /* empty: the coordinator sees it */
+        set_about(p, p->place.publish); /* empty: the coordinator sees it */
         become_member(p);
     } else {
         member_connected(&p->member, cc_monotonic_ms());
@@ -437,39 +442,39 @@ static int join(struct party *p, const char *host_addr, const char *from)
 
     (void) snprintf(cfg.open.job, sizeof cfg.open.job, "%s", p->cfg.job);
     p->stage = STAGE_JOINING;
-    p->joining_since = p->told_at = cc_monotonic_ms();
     p->uplink = uplink_new(p->loop, &cfg, &uplink_cbs, p);
     return p->uplink ? 0 : -ENOMEM;
 }
 
-static void say_hosting(struct party *p, const char *addr)
+static void say_hosting(struct party *p)
 {
-    char line[256];
+    const char *addr = p->place.bind, *open = strchr(addr, ':') ? "[" : "", *close = *open ? "]" : "";
+    bool        is_one = strcmp(addr, p->place.publish) == 0;
+    char        line[512];
 
-    (void) snprintf(line, sizeof line, strchr(addr, ':') ? "this node hosts the job, at [%s]:%u" : "this node hosts the job, at %s:%u",
-                    addr, store_server_port(p->store));
+    (void) snprintf(line, sizeof line, "this node hosts the job, at %s%s%s:%u%s%s", open, addr, close,
+                    store_server_port(p->store), is_one ? "" : "; its workers are reached at ", is_one ? "" : p->place.publish);
     p->ops->say(p->ctx, 0, line);
 }
 
-static int host_or_join(struct party *p, const struct hosting_answer *a, struct cc_err *err)
+static int host_or_join(struct party *p, struct cc_err *err)
 {
-    bool is_forced = p->cfg.hosting == PARTY_HOST_YES;
-    int  r;
+    const struct hosting_answer *a = &p->place;
+    int                          r;
 
-    (void) snprintf(p->about.addr, sizeof p->about.addr, "%s", a->publish);
     if (a->note[0])
         p->ops->say(p->ctx, 0, a->note);
     if (!a->is_ours)
         return join(p, p->cfg.host, a->from);
     r = listen_on(p, a->bind, p->cfg.port, true, err);
-    if (r == -EADDRINUSE && !is_forced) {
+    if (r == -EADDRINUSE && p->cfg.hosting != PARTY_HOST_YES) {
         p->port_taken = *err; /* perhaps by another agent of this job: ask */
         return join(p, a->bind, NULL);
     }
     if (r < 0)
         return r;
-    say_hosting(p, a->bind);
-    return host(p, a->publish[0] ? a->publish : a->bind, err);
+    say_hosting(p);
+    return host(p, a->publish, err);
 }
 
 static void on_found(void *ctx, const struct hosting_answer *a, const struct cc_err *why)
@@ -478,12 +483,14 @@ static void on_found(void *ctx, const struct hosting_answer *a, const struct cc_
     struct cc_err err = { 0 };
     int           r;
 
+    hosting_close(p->hosting);
     p->hosting = NULL;
-    if (why) {
+    if (a)
+        p->place = *a;
+    if (why)
         finish_with(p, EXIT_USAGE, why->msg);
-    } else if ((r = host_or_join(p, a, &err)) < 0) {
+    else if ((r = host_or_join(p, &err)) < 0)
         finish_with(p, is_address_trouble(r) ? EXIT_USAGE : EXIT_INTERNAL, err.msg[0] ? err.msg : "no memory");
-    }
     p->ops->woken(p->ctx);
 }
 
@@ -534,6 +541,7 @@ int party_start(struct party *p, struct cc_err *err)
 
     assert(p->stage == STAGE_NEW);
     p->stage = STAGE_FINDING;
+    p->waiting_since = p->told_at = cc_monotonic_ms();
     if (p->cfg.hosting == PARTY_ALONE)
         return start_alone(p, err);
     p->hosting = hosting_start(p->loop, &cfg, on_found, p);
@@ -601,17 +609,18 @@ void party_notice(struct party *p, uint64_t now, uint64_t ms_left)
 /* Nobody waits in silence. */
 static void wait_for_host(struct party *p, uint64_t now)
 {
-    uint64_t waited = now - p->joining_since;
-    char     line[CC_ERR_MSG_MAX + 160];
+    const char *why = p->hosting ? hosting_trouble(p->hosting) : p->uplink ? uplink_trouble(p->uplink) : "";
+    uint64_t    waited = now - p->waiting_since;
+    char        line[CC_ERR_MSG_MAX + 160];
 
     if (waited >= p->cfg.join_timeout) {
         (void) snprintf(p->last_words, sizeof p->last_words, "no host of the job at %s:%u in %llu s: %s", p->cfg.host, p->cfg.port,
-                        (unsigned long long) waited / 1000, uplink_trouble(p->uplink));
+                        (unsigned long long) waited / 1000, why);
         finish(p, MEMBER_EXIT_ORPHAN);
     } else if (now - p->told_at >= TELL_EVERY_MS) {
         p->told_at = now;
         (void) snprintf(line, sizeof line, "waiting for the host of the job, %s:%u: %s; %llu s left", p->cfg.host, p->cfg.port,
-                        uplink_trouble(p->uplink), (unsigned long long) (p->cfg.join_timeout - waited) / 1000);
+                        why, (unsigned long long) (p->cfg.join_timeout - waited) / 1000);
         p->ops->say(p->ctx, 0, line);
     }
 }
@@ -620,7 +629,7 @@ bool party_tick(struct party *p, uint64_t now)
 {
     bool is_failure = false;
 
-    if (p->stage == STAGE_JOINING)
+    if (p->stage == STAGE_FINDING || p->stage == STAGE_JOINING)
         wait_for_host(p, now);
     else if (p->stage == STAGE_MEMBER && now >= member_deadline(&p->member))
         is_failure = member_tick(&p->member, now);
@@ -639,21 +648,21 @@ void party_paused(struct party *p, uint64_t ms)
 {
     if (p->stage == STAGE_MEMBER)
         member_paused(&p->member, ms);
-    p->joining_since += ms;
+    p->waiting_since += ms;
 }
 
 uint64_t party_deadline(const struct party *p)
 {
-    uint64_t ends = p->joining_since + p->cfg.join_timeout;
+    uint64_t ends = p->waiting_since + p->cfg.join_timeout;
 
     switch (p->stage) {
-    case STAGE_JOINING:
+    case STAGE_FINDING: case STAGE_JOINING:
         return p->told_at + TELL_EVERY_MS < ends ? p->told_at + TELL_EVERY_MS : ends;
     case STAGE_MEMBER:
         return member_deadline(&p->member);
     case STAGE_LINGERING:
         return p->linger_until;
-    case STAGE_NEW: case STAGE_FINDING: case STAGE_FINISHED:
+    case STAGE_NEW: case STAGE_FINISHED:
         break;
     }
     return never;

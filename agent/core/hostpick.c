@@ -342,9 +342,9 @@ int hostpick_decide(const struct hostpick *in, struct hosting_answer *ret, struc
         put(ret->publish, sizeof ret->publish, published->text);
     else if (ret->is_ours)
         put(ret->publish, sizeof ret->publish, ret->bind);
-    if (ret->is_ours && published && is_ours(in, published))
+    if (published && is_ours(in, published))
         add_also(ret, published->text);
-    else if (!ret->is_ours)
+    if (!ret->is_ours)
         choose_source(in, published, ret);
     return 0;
 }

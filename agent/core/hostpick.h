@@ -63,8 +63,8 @@ struct hostpick {
 struct hosting_answer {
     bool is_ours;                   /* we host: host is an address of this machine, or it was wished so */
     char bind[HOSTING_ADDR_MAX];    /* is_ours: where to listen, numeric */
-    /* is_ours: listen there too, at the same port, or "": addresses that others may know us by (the other loopback address,
-     * one of the other family, the one that is published). */
+    /* Listen there too, at the same port, or "": addresses that others may know us by (the other loopback address, one of
+     * the other family, the one that is published). */
     char also[2][HOSTING_ADDR_MAX];
     char publish[HOSTING_ADDR_MAX]; /* our address as others see it, where that was chosen or follows from the endpoint; ""
                                        when it is to be seen at a connection */

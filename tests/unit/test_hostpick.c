@@ -353,6 +353,7 @@ Test(hostpick, a_client_publishes_what_was_asked_for_and_connects_from_it_only_t
     a = decide(&s);
     cr_expect(!a.is_ours);
     cr_expect_str_eq(a.publish, "192.168.7.5");
+    cr_expect_str_eq(a.also[0], "192.168.7.5");
     cr_expect_str_eq(a.from, "");
     s.in.iface = "eth0";
     a = decide(&s);
