@@ -51,4 +51,4 @@ while :; do
     status=$?
     kill -0 $p 2>/dev/null || break
 done
-exit $status
+exit "$status"
