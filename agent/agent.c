@@ -469,7 +469,10 @@ static void say_ended(const struct agent *a, const struct rdzv_view *v)
 {
     char why[400];
 
-    if (v->cause.kind == RDZV_CAUSE_NONE || (v->cause.kind == RDZV_CAUSE_WORKER && tell_is_ours(&a->tell, &v->cause)))
+    if (v->cause.kind == RDZV_CAUSE_SAME)
+        say(a, 0, "ccrun: rank %u failed in the same way again and again, soon after each start: another restart would not help\n",
+            v->cause.rank);
+    if (v->cause.kind == RDZV_CAUSE_NONE || tell_is_ours(&a->tell, &v->cause))
         return; /* the report says it */
     describe_cause(a, why, sizeof why);
     say(a, -1, "ccrun: the job has ended: %s\n", why);

@@ -217,6 +217,19 @@ static bool has_failed(const struct tell *t, const struct rdzv_view *last, unsig
     return status != 0 && !t->policy->is_stopped;
 }
 
+/* Of a job that ended without us, we know only what failed here by itself. */
+static bool is_cause_here(const struct tell *t, const struct rdzv_view *last)
+{
+    unsigned i;
+
+    if (last->phase == RDZV_ENDED)
+        return t->n_failed > 0 && tell_is_ours(t, &last->cause);
+    for (i = 0; i < t->n_failed; i++)
+        if (workers_get(t->workers, t->failed[i])->is_failure)
+            return true;
+    return false;
+}
+
 int tell_job_ended(struct tell *t, const struct rdzv_view *last, unsigned status, struct cc_err *err)
 {
     bool        is_failed = has_failed(t, last, status);
@@ -228,7 +241,7 @@ int tell_job_ended(struct tell *t, const struct rdzv_view *last, unsigned status
         end_events(t);
     count_ends(t, &n_ok, &n_stopped);
     /* When an attempt could not be started that was said, and who was ended for it is not the cause. */
-    if (is_failed && t->n_failed > 0 && !t->policy->is_final && (last->phase != RDZV_ENDED || tell_is_ours(t, &last->cause)))
+    if (is_failed && is_cause_here(t, last) && !t->policy->is_final)
         print_report(t, n_ok, n_stopped);
     return report_write_json(t->report, (int) status, outcome, err);
 }
