@@ -130,20 +130,39 @@ unsigned report_first_code(const struct report *r)
     return x->message && x->f.is_killed_by_us ? 1 : 128 + (unsigned) WTERMSIG(x->f.status);
 }
 
+static void describe_end(const struct failure *x, char *how, size_t n_how, char *why, size_t n_why)
+{
+    report_describe_status(x->f.status, how, n_how);
+    why[0] = '\0';
+    if (x->message)
+        failure_why(x, why, n_why);
+}
+
 void report_describe_first(const struct report *r, char *buf, size_t size)
 {
     const struct failure *x = r->n > 0 ? r->failures[first_of(r)] : NULL;
-    char                  how[96], why[200] = "";
+    char                  how[96], why[200];
 
     buf[0] = '\0';
     if (!x)
         return;
-    report_describe_status(x->f.status, how, sizeof how);
-    if (x->message)
-        failure_why(x, why, sizeof why);
+    describe_end(x, how, sizeof how, why, sizeof why);
     (void) snprintf(buf, size, "rank %u (local_rank: %u, pid: %d) %s after %.1f s%s%s", x->f.rank,
                     x->f.local_rank, (int) x->f.pid, how, (double) x->f.ran_ms / 1000, why[0] ? ": " : "",
                     why);
+}
+
+int report_first_in_short(const struct report *r, unsigned *ret_rank, char *buf, size_t size)
+{
+    const struct failure *x = r->n > 0 ? r->failures[first_of(r)] : NULL;
+    char                  how[96], why[200];
+
+    if (!x)
+        return -ENOENT;
+    describe_end(x, how, sizeof how, why, sizeof why);
+    *ret_rank = x->f.rank;
+    (void) snprintf(buf, size, "rank %u %s%s%s", x->f.rank, how, why[0] ? ": " : "", why);
+    return 0;
 }
 
 /* A launcher above us reads there why we failed.  As with torchrun, without a file of the worker nothing is

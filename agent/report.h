@@ -60,6 +60,9 @@ unsigned report_first_code(const struct report *r);
  * 101) exited with code 3 after 12.3 s: ValueError: boom".  Empty when there is none. */
 void report_describe_first(const struct report *r, char *buf, size_t size);
 
+/* The same without what differs each time: "rank 1 exited with code 3: ValueError: boom". -ENOENT: there is none. */
+int report_first_in_short(const struct report *r, unsigned *ret_rank, char *buf, size_t size);
+
 /* Not for a job that was stopped.  At most 15 lines beside a stderr tail, in one write.  n_ok other workers
  * ended with 0, n_stopped ended otherwise because we told them to (those that are noted as failures too).
  * With a parent_error_file, the first failure's error file is copied there. 0, or the negative errno of the

@@ -149,7 +149,7 @@ void tell_describe(const struct tell *t, struct rdzv_cause *c)
     char                 how[96];
     unsigned             i;
 
-    if (t->n_failed == 0)
+    if (t->n_failed == 0 || report_first_in_short(t->report, &c->rank, c->text, sizeof c->text) == 0)
         return;
     for (i = 0; i + 1 < t->n_failed && !workers_get(t->workers, t->failed[i])->is_failure; i++)
         ; /* none yet: the last, which is just being looked at */

@@ -204,6 +204,8 @@ static void tell(struct member *m, uint64_t now)
     bool is_new = is_spare && !m->is_spare;
 
     m->is_spare = is_spare;
+    if (m->is_busy)
+        m->told_at = now; /* waiting begins when the workers have gone */
     if (m->is_busy || (m->view.phase != RDZV_GATHER && !is_spare) || (!is_new && now - m->told_at < TELL_EVERY_MS))
         return;
     m->told_at = now;
