@@ -664,6 +664,24 @@ def store_dead_dns(b):
               lambda ours, _: ours <= 20)
 
 
+@row
+def host_list(b):
+    """The expansion itself, and whole processes that print it."""
+    hosts = "n[0-9999]"
+    want = ["n%d" % i for i in range(10000)]
+    commands = {"ccrun": [b.ccrun, "--expand-hosts", hosts]}
+    if shutil.which("nodeset"):
+        commands["nodeset"] = [shutil.which("nodeset"), "-e", hosts]
+    for name, cmd in commands.items():
+        if subprocess.run(cmd, check=True, capture_output=True, text=True).stdout.split() != want:
+            raise RuntimeError("%s prints other hosts" % name)
+    got = in_turn(b.runs, inside=lambda: tool_ms(b.tool("expandhosts"), hosts, "10000"),
+                  **{name: lambda cmd=cmd: wall(cmd)[0] for name, cmd in commands.items()})
+    inside, ours = got.pop("inside"), got.pop("ccrun")
+    b.report("node list of 10,000 hosts, the expansion", "ms", inside, got, "<= 1", inside <= 1)
+    b.report("ccrun --expand-hosts of 10,000 hosts, the process", "ms", ours, got, "<= 0.1 x", ours <= 0.1 * min(got.values(), default=10 * ours))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="build/bin")
