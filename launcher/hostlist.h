@@ -27,6 +27,7 @@ struct host {
     unsigned    max_slots; /* no more than these; 0: not said */
     unsigned    port;      /* of ssh; 0: not said */
     unsigned    line;      /* of the host file that named it first; 0: none did */
+    bool        is_slots_key; /* slots=N said so, which may not be said twice */
 };
 
 struct hostlist {
