@@ -55,7 +55,7 @@ struct party {
     struct rdzv_view        view;
     struct rdzv_refused     refused;
     uint32_t                store_round;
-    struct cc_err           port_taken;  /* why we do not host although the address is ours */
+    bool                    is_port_taken; /* why we do not host although the address is ours */
     uint64_t                waiting_since, told_at, linger_until;
     unsigned                status;
     char                    last_words[CC_ERR_MSG_MAX];
@@ -321,6 +321,7 @@ static int listen_on(struct party *p, const char *addr, uint16_t port, bool is_h
         .host = addr,
         .also = { other_than(p->place.also[0], addr), other_than(p->place.also[1], addr) },
         .port = port,
+        .is_tried = is_host && p->cfg.hosting == PARTY_HOST_AUTO && !p->is_port_taken,
         .max_memory = p->cfg.store_max_memory,
         .log = on_store_log,
         .other = is_host ? on_agent : NULL,
@@ -402,17 +403,7 @@ static void on_uplink_broken(void *ctx, const char *why)
     (void) ctx, (void) why; /* the member counts how long nothing is heard, and says it */
 }
 
-/* Twice at most: what stands between may come and go with the host. */
-static void on_stranger(void *ctx)
-{
-    struct party *p = ctx;
-
-    if (p->port_taken.msg[0])
-        finish_with(p, EXIT_USAGE, p->port_taken.msg);
-    else if (p->stage == STAGE_JOINING)
-        p->ops->say(p->ctx, 0, uplink_trouble(p->uplink));
-    p->ops->woken(p->ctx);
-}
+static void on_stranger(void *ctx);
 
 static void on_uplink_failed(void *ctx, const struct cc_err *err)
 {
@@ -468,13 +459,38 @@ static int host_or_join(struct party *p, struct cc_err *err)
         return join(p, p->cfg.host, a->from);
     r = listen_on(p, a->bind, p->cfg.port, true, err);
     if (r == -EADDRINUSE && p->cfg.hosting != PARTY_HOST_YES) {
-        p->port_taken = *err; /* perhaps by another agent of this job: ask */
+        p->is_port_taken = true; /* perhaps by another agent of this job: ask */
         return join(p, a->bind, NULL);
     }
     if (r < 0)
         return r;
     say_hosting(p);
     return host(p, a->publish, err);
+}
+
+/* The address is ours, and somebody else has the port: an agent of this job, or who?  When it is free meanwhile, we host. */
+static int host_after_all(struct party *p, struct cc_err *err)
+{
+    int r = listen_on(p, p->place.bind, p->cfg.port, true, err);
+
+    if (r < 0)
+        return r;
+    uplink_close(p->uplink);
+    p->uplink = NULL;
+    say_hosting(p);
+    return host(p, p->place.publish, err);
+}
+
+static void on_stranger(void *ctx)
+{
+    struct party *p = ctx;
+    struct cc_err err = { 0 };
+
+    if (p->stage == STAGE_JOINING && p->is_port_taken && host_after_all(p, &err) < 0)
+        finish_with(p, EXIT_USAGE, err.msg);
+    else if (p->stage == STAGE_JOINING)
+        p->ops->say(p->ctx, 0, uplink_trouble(p->uplink));
+    p->ops->woken(p->ctx);
 }
 
 static void on_found(void *ctx, const struct hosting_answer *a, const struct cc_err *why)
@@ -609,6 +625,7 @@ void party_notice(struct party *p, uint64_t now, uint64_t ms_left)
 /* Nobody waits in silence. */
 static void wait_for_host(struct party *p, uint64_t now)
 {
+    struct cc_err err = { 0 };
     const char *why = p->hosting ? hosting_trouble(p->hosting) : p->uplink ? uplink_trouble(p->uplink) : "";
     uint64_t    waited = now - p->waiting_since;
     char        line[CC_ERR_MSG_MAX + 160];
@@ -619,6 +636,8 @@ static void wait_for_host(struct party *p, uint64_t now)
         finish(p, MEMBER_EXIT_ORPHAN);
     } else if (now - p->told_at >= TELL_EVERY_MS) {
         p->told_at = now;
+        if (p->is_port_taken && p->uplink && host_after_all(p, &err) == 0)
+            return;
         (void) snprintf(line, sizeof line, "waiting for the host of the job, %s:%u: %s; %llu s left", p->cfg.host, p->cfg.port,
                         why, (unsigned long long) (p->cfg.join_timeout - waited) / 1000);
         p->ops->say(p->ctx, 0, line);

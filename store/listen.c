@@ -75,13 +75,13 @@ static int read_address(const char *host, uint16_t port, union address *ret, soc
     return cc_fail(err, -EINVAL, "cannot listen on '%s': it is not a numeric address such as 127.0.0.1 or ::1", host);
 }
 
-static int fail_to_listen(const union address *a, int code, struct cc_err *err)
+static int fail_to_listen(const union address *a, int code, bool is_tried, struct cc_err *err)
 {
     char at[STORE_ADDRESS_MAX], who[128];
 
     store_write_address(&a->any, at);
     if (code == EADDRINUSE) {
-        if (portowner_find(port_of(a), who, sizeof who) == 0)
+        if (!is_tried && portowner_find(port_of(a), who, sizeof who) == 0)
             return cc_fail(err, -code, "cannot listen on %s: %s has the port; choose another, or 0 for any", at, who);
         return cc_fail(err, -code, "cannot listen on %s: the port is taken; choose another, or 0 for any", at);
     }
@@ -93,7 +93,7 @@ static int fail_to_listen(const union address *a, int code, struct cc_err *err)
 }
 
 /* What is set on the listening socket holds for the accepted ones. */
-int store_listen(const char *host, uint16_t port, uint16_t *ret_port, struct cc_err *err)
+int store_listen(const char *host, uint16_t port, bool is_tried, uint16_t *ret_port, struct cc_err *err)
 {
     union address  a;
     socklen_t      n = 0;
@@ -104,16 +104,16 @@ int store_listen(const char *host, uint16_t port, uint16_t *ret_port, struct cc_
         return r;
     fd = socket(a.any.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return fail_to_listen(&a, errno, err);
+        return fail_to_listen(&a, errno, is_tried, err);
     (void) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (a.any.ss_family == AF_INET6)
         (void) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
     if (bind(fd, (struct sockaddr *) &a, n) < 0 || listen(fd, SOMAXCONN) < 0)
-        return fail_to_listen(&a, errno, err);
+        return fail_to_listen(&a, errno, is_tried, err);
     n = sizeof a;
     if (getsockname(fd, (struct sockaddr *) &a, &n) < 0)
-        return fail_to_listen(&a, errno, err);
+        return fail_to_listen(&a, errno, is_tried, err);
     *ret_port = port_of(&a);
     return cc_steal_fd(&fd);
 }

@@ -417,7 +417,7 @@ static void close_listeners(struct store_server *s)
 static int add_listener(struct store_server *s, const char *host, struct cc_err *err)
 {
     struct listener *l = &s->listeners[s->n_listeners];
-    int              fd = store_listen(host, s->port, &s->port, err);
+    int              fd = store_listen(host, s->port, s->cfg.is_tried, &s->port, err);
 
     if (fd < 0)
         return fd;

@@ -7,6 +7,7 @@
 #ifndef STORE_SERVER_H
 #define STORE_SERVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -20,6 +21,7 @@ struct store_server_cfg {
     const char *host;                             /* numeric address to listen on; NULL: 127.0.0.1 */
     const char *also[STORE_SERVER_ALSO_MAX];      /* further ones, at the same port; NULL or "": none */
     uint16_t    port;                             /* 0: any */
+    bool        is_tried;                         /* the port may well be taken: do not look who has it */
     uint64_t    max_memory;                       /* bytes of keys, values and unread answers; 0: 1 GiB */
     void (*log)(void *ctx, const char *sentence); /* refused connections etc., rate-limited; may be NULL; must
                                                      not call store_server_*() back */
@@ -30,7 +32,7 @@ struct store_server_cfg {
 };
 
 /* Listens when it returns 0, so run the loop soon.  -EINVAL: host is no numeric address; -EADDRINUSE, on any of the
- * addresses, names who has the port when /proc tells; another errno of the system call that err names. */
+ * addresses, names who has the port when /proc tells (but see is_tried); another errno of the system call that err names. */
 int      store_server_start(struct store_server **ret, uv_loop_t *loop, const struct store_server_cfg *cfg,
                             struct cc_err *err);
 uint16_t store_server_port(const struct store_server *s);
