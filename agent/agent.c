@@ -8,16 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/cgroup.h"
-#include "agent/core/macros.h"
-#include "agent/core/workerenv.h"
+#include "agent/attempt.h"
 #include "agent/keeper.h"
-#include "agent/oomscore.h"
-#include "agent/sentry.h"
 #include "agent/signals.h"
 #include "agent/tell.h"
 #include "agent/terminal.h"
@@ -32,9 +27,6 @@
  * have no shell, and the kernel discards a plain SIGTSTP there. */
 enum { TSTP_PATIENCE_MS = 100 };
 
-/* Descriptors: two pipes, two log files and a pidfd a worker, and its connections to the store; and our own. */
-enum { FILES_PER_WORKER = 8, FILES_OWN = 64 };
-
 struct agent {
     const struct agent_cfg *cfg;
     int                  keeper_fd;
@@ -46,15 +38,10 @@ struct agent {
     struct sentry        sentry; /* open when has_sentry */
     struct party        *party;
     struct logs         *logs;
-    struct rlimit        nofile; /* as we were started, when is_nofile_raised */
-    bool                 is_nofile_raised;
     struct tell          tell;
     struct workers      *workers;
-    struct workerenv    *env;
-    struct oomscore      oomscore;
-    struct cgroup       *cgroup; /* NULL: none may be made here */
-    struct rdzv_view     round;      /* as the workers that live, or last lived, were started for it */
-    unsigned  n_attempts;            /* that were started here */
+    struct attempt       attempt;
+    unsigned  n_attempts;       /* that were started here */
     unsigned  n_undrained;      /* workers whose streams are not read to the end */
     bool      is_childless;     /* nothing of the job is left, as of the last reaping */
     bool      is_watching;      /* the keeper's end, if there is one */
@@ -109,8 +96,8 @@ static void op_sweep(void *ctx, int signum)
         return;
     if (signum == SIGKILL)
         workers_stop(a->workers, SIGKILL);
-    if (signum == SIGKILL && a->cgroup)
-        (void) cgroup_kill(a->cgroup); /* who forks faster than we can walk does not escape this */
+    if (signum == SIGKILL && a->attempt.cgroup)
+        (void) cgroup_kill(a->attempt.cgroup); /* who forks faster than we can walk does not escape this */
     (void) tree_signal(signum);
 }
 
@@ -186,161 +173,6 @@ static void op_node_news(void *ctx, enum node_news news, int arg)
 
 /* ---- one attempt */
 
-/* The descriptor that becomes a worker's stdin. */
-static int stdin_for(const struct agent *a, unsigned local_rank)
-{
-    bool is_wanted = a->cfg->stdin_rank == -2 || a->cfg->stdin_rank == (int) local_rank;
-
-    return is_wanted && !a->terminal.is_unusable ? STDIN_FILENO : a->terminal.null_fd;
-}
-
-static int expand(const struct agent *a, unsigned local_rank, char ***ret, struct cc_err *err)
-{
-    const struct agent_cfg *c = a->cfg;
-    const struct rdzv_view *r = &a->round;
-    const struct macros_values v = {
-        .local_rank = local_rank,
-        .rank = r->base_rank + local_rank,
-        .group_rank = r->group_rank,
-        .world_size = r->world,
-        .local_world_size = c->nproc,
-        .group_world_size = r->group_world,
-        .role_rank = r->base_role_rank + local_rank,
-        .role_world_size = r->role_world,
-        .restart_count = r->restarts,
-        .max_restarts = c->max_restarts,
-        .run_id = c->run_id,
-        .role = c->role,
-        .master_addr = r->master,
-        .master_port = r->port,
-    };
-    size_t i, n;
-    char **argv;
-
-    for (n = 0; c->argv[n];)
-        n++;
-    argv = calloc(n + 1, sizeof *argv);
-    for (i = 0; argv && i < n; i++)
-        if (macros_expand(c->argv[i], &v, &argv[i]) < 0)
-            break;
-    if (!argv || i < n) {
-        for (i = 0; argv && argv[i]; i++)
-            free(argv[i]);
-        free(argv);
-        return cc_fail(err, -ENOMEM, "no memory for the arguments of local rank %u", local_rank);
-    }
-    *ret = argv;
-    return 0;
-}
-
-static int spawn_worker(struct agent *a, unsigned local_rank, struct spawn_req *req, struct cc_err *err)
-{
-    const struct agent_worker *own = a->cfg->workers ? &a->cfg->workers[local_rank] : NULL;
-    const struct workerenv_rank rank = {
-        .local_rank = local_rank,
-        .error_file = logs_error_file(a->logs, local_rank),
-        .visible_devices = own ? own->visible_devices : NULL,
-    };
-    char **expanded = NULL;
-    size_t i;
-    int    r = 0;
-
-    req->mask = own ? own->mask : NULL;
-    req->env = workerenv_for(a->env, &rank);
-    if (!req->env)
-        return cc_fail(err, -ENOMEM, "no memory for the environment of local rank %u", local_rank);
-    if (a->cfg->is_macros) {
-        r = expand(a, local_rank, &expanded, err);
-        req->argv = expanded;
-    }
-    if (r == 0)
-        r = workers_start(a->workers, local_rank, req, err);
-    for (i = 0; expanded && expanded[i]; i++)
-        free(expanded[i]);
-    free(expanded);
-    return r;
-}
-
-static int start_worker(struct agent *a, unsigned local_rank, struct cc_err *err)
-{
-    struct spawn_req req = {
-        .path = a->cfg->program,
-        .argv = a->cfg->argv,
-        .cgroup_fd = cgroup_fd(a->cgroup),
-        .nofile = a->is_nofile_raised ? &a->nofile : NULL,
-        .is_foreground = a->terminal.is_ours && a->cfg->stdin_rank == (int) local_rank,
-    };
-    struct logs_stdio io;
-    int r = logs_open(a->logs, local_rank, a->n_attempts - 1, &io, err);
-
-    if (r < 0)
-        return r;
-    req.fd[0] = stdin_for(a, local_rank);
-    req.fd[1] = io.out;
-    req.fd[2] = io.err;
-    r = spawn_worker(a, local_rank, &req, err);
-    logs_started(a->logs, local_rank);
-    if (r < 0)
-        return cc_wrap(err, "start rank %u", local_rank);
-    if (req.is_foreground)
-        sentry_post(&a->sentry, a->terminal.worker = workers_get(a->workers, local_rank)->pid);
-    a->n_undrained++;
-    party_started(a->party);
-    return 0;
-}
-
-/* What a shell would say of an exec that failed. */
-static unsigned exec_code(int r)
-{
-    switch (r) {
-    case -ENOENT: case -ENOTDIR: return AGENT_EXIT_NOT_FOUND;
-    case -EACCES: case -ENOEXEC: case -EISDIR: case -E2BIG: case -ELOOP: return AGENT_EXIT_CANNOT_RUN;
-    default: return AGENT_EXIT_INTERNAL;
-    }
-}
-
-struct workerenv_job agent_env_of(const struct agent_cfg *c, const struct rdzv_view *r)
-{
-    return (struct workerenv_job) {
-        .base_rank = r->base_rank,
-        .world_size = r->world,
-        .local_world_size = c->nproc,
-        .group_rank = r->group_rank,
-        .group_world_size = r->group_world,
-        .base_role_rank = r->base_role_rank,
-        .role_world_size = r->role_world,
-        .role = c->role,
-        .run_id = c->run_id,
-        .master_addr = r->master,
-        .master_port = r->port,
-        .restart_count = r->restarts,
-        .max_restarts = c->max_restarts,
-        .omp_threads = c->omp_threads,
-        .signals_to_handle = c->signals_to_handle,
-        .is_virtual_local_rank = c->is_virtual_local_rank,
-    };
-}
-
-static int make_env(struct agent *a, struct cc_err *err)
-{
-    const struct workerenv_job job = agent_env_of(a->cfg, &a->round);
-
-    a->env = workerenv_free(a->env);
-    return workerenv_new(&a->env, a->cfg->env, &job, err);
-}
-
-/* What the machine refuses is usually a limit that somebody has set. */
-static void name_limit(const struct agent *a, int r, struct cc_err *err)
-{
-    struct cc_err was = *err;
-
-    if (r == -EMFILE)
-        (void) cc_fail(err, r, "%s; %u workers take up to %u, and the limit is %llu (ulimit -Hn)", was.msg, a->cfg->nproc,
-                       FILES_OWN + a->cfg->nproc * FILES_PER_WORKER, (unsigned long long) a->nofile.rlim_max);
-    else if (r == -EAGAIN)
-        (void) cc_fail(err, r, "%s; the number of processes is limited (ulimit -u, or pids.max of the cgroup)", was.msg);
-}
-
 /* Why the last round, or the job, ended: "h3: rank 5 exited with code 1". */
 static void describe_cause(const struct agent *a, char *buf, size_t size)
 {
@@ -359,46 +191,41 @@ static void say_restarting(const struct agent *a, const struct rdzv_view *next)
     char     why[400];
 
     describe_cause(a, why, sizeof why);
-    if (next->restarts > a->round.restarts)
+    if (next->restarts > a->attempt.round.restarts)
         say(a, 0, "ccrun: %s; restarting all %u workers, restart %u of %u\n", why, n, next->restarts, a->cfg->max_restarts);
     else
         say(a, 0, "ccrun: %s%sround %u starts with %u worker%s on %u node%s\n", why, why[0] ? "; " : "", next->round, n, plural(n),
             next->group_world, plural(next->group_world));
 }
 
+static void on_started(void *ctx)
+{
+    struct agent *a = ctx;
+
+    a->n_undrained++;
+    party_started(a->party);
+}
+
 static void op_start(void *ctx, const struct rdzv_view *round)
 {
     struct agent *a = ctx;
-    struct cc_err err = { 0 }, late = { 0 };
-    unsigned      i, rank;
-    int           r;
+    struct cc_err err = { 0 };
+    unsigned      code;
 
     if (a->n_attempts++ > 0) {
         say_restarting(a, round);
         report_restarted(a->tell.report);
     }
-    a->round = *round;
     a->is_childless = false;
-    if (a->cgroup)
-        (void) cgroup_renew(a->cgroup);
     tell_round(&a->tell, round, a->n_attempts - 1);
-    r = make_env(a, &err);
-    oomscore_raise(&a->oomscore);
-    for (i = 0; r == 0 && i < a->cfg->nproc; i++)
-        r = start_worker(a, i, &err);
-    if (workers_await(a->workers, &rank, &late) < 0) { /* the cause of what may have failed above */
-        r = cc_wrap(&late, "start rank %u", rank);
-        err = late;
-    }
-    oomscore_lower(&a->oomscore);
-    if (r == 0) {
+    code = attempt_start(&a->attempt, round, a->n_attempts - 1, &err);
+    if (code == 0) {
         tell_workers_run(&a->tell);
         return;
     }
-    name_limit(a, r, &err);
     say(a, -1, "ccrun: %s\n", err.msg);
     tell_own_failure(err.msg);
-    party_cannot_start(a->party, cc_monotonic_ms(), exec_code(r));
+    party_cannot_start(a->party, cc_monotonic_ms(), code);
 }
 
 /* ---- the end of the job */
@@ -631,8 +458,8 @@ static void on_keeper_gone(uv_poll_t *p, int status, int events)
     (void) status, (void) events;
     if (a->is_done)
         return;
-    if (a->cgroup)
-        (void) cgroup_kill(a->cgroup);
+    if (a->attempt.cgroup)
+        (void) cgroup_kill(a->attempt.cgroup);
     (void) tree_kill_all(a->cfg->unkillable_timeout, NULL);
     say(a, -1, "ccrun: the process that kept this job was killed; all workers were ended\n");
     close_all(a, AGENT_EXIT_INTERNAL);
@@ -725,19 +552,6 @@ static int make_tables(struct agent *a, struct cc_err *err)
     return r;
 }
 
-/* The workers keep the limit that we were started with; a soft limit of 1024 is not enough for us and 200 of them. */
-static void raise_nofile(struct agent *a)
-{
-    rlim_t        need = FILES_OWN + (rlim_t) a->cfg->nproc * FILES_PER_WORKER;
-    struct rlimit lim;
-
-    if (getrlimit(RLIMIT_NOFILE, &a->nofile) < 0 || a->nofile.rlim_cur >= need)
-        return;
-    lim = a->nofile;
-    lim.rlim_cur = need < lim.rlim_max ? need : lim.rlim_max;
-    a->is_nofile_raised = setrlimit(RLIMIT_NOFILE, &lim) == 0;
-}
-
 static int start_logs(struct agent *a, struct cc_err *err)
 {
     struct logs_cfg cfg = a->cfg->logs;
@@ -758,7 +572,8 @@ static int set_up(struct agent *a, struct cc_err *err)
     int                     r = tree_adopt(err);
 
     (void) uv_timer_init(&a->loop, &a->timer); /* cannot fail */
-    raise_nofile(a);
+    a->attempt.cfg = c;
+    attempt_raise_nofile(&a->attempt);
     a->party = party_new(&a->loop, &c->party, &party_ops, a, err);
     if (!a->party)
         return -ENOMEM;
@@ -776,7 +591,12 @@ static int set_up(struct agent *a, struct cc_err *err)
         r = start_logs(a, err);
         a->status = r < 0 && r != -ENOMEM ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
     }
-    a->tell.logs = a->logs;
+    a->tell.logs = a->attempt.logs = a->logs;
+    a->attempt.workers = a->workers;
+    a->attempt.terminal = &a->terminal;
+    a->attempt.sentry = &a->sentry;
+    a->attempt.started = on_started;
+    a->attempt.ctx = a;
     if (r == 0)
         r = watch_keeper(a, err);
     return r;
@@ -789,19 +609,18 @@ static bool is_address_trouble(int r)
 
 static void find_cgroup(struct agent *a)
 {
-    a->cgroup = a->cfg->is_cgroup ? cgroup_new(NULL) : NULL;
-    if (a->cgroup)
-        keeper_remove_later(a->keeper_fd, cgroup_path(a->cgroup)); /* before it is there: we may be killed any time */
+    a->attempt.cgroup = a->cfg->is_cgroup ? cgroup_new(NULL) : NULL;
+    if (a->attempt.cgroup)
+        keeper_remove_later(a->keeper_fd, cgroup_path(a->attempt.cgroup)); /* before it is there: we may be killed any time */
 }
 
 static void tear_down(struct agent *a)
 {
-    a->cgroup = cgroup_free(a->cgroup);
+    attempt_clear(&a->attempt);
     a->party = party_free(a->party);
     a->logs = logs_free(a->logs);
     tell_clear(&a->tell);
     a->workers = workers_free(a->workers);
-    a->env = workerenv_free(a->env);
     terminal_close(&a->terminal);
 }
 
