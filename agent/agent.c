@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/attempt.h"
+#include "agent/core/proto.h"
 #include "agent/keeper.h"
 #include "agent/signals.h"
 #include "agent/tell.h"
@@ -28,7 +29,8 @@
 enum { TSTP_PATIENCE_MS = 100 };
 
 struct agent {
-    const struct agent_cfg *cfg;
+    const struct agent_cfg *cfg; /* our own copy */
+    char                 run_id[PROTO_JOB_MAX]; /* of a job that is named by its host */
     int                  keeper_fd;
     uv_loop_t            loop;
     uv_timer_t           timer;
@@ -206,6 +208,13 @@ static void on_started(void *ctx)
     party_started(a->party);
 }
 
+/* What is known by now as cfg->run_id, when the user gave it no name. */
+static void take_name(struct agent *a)
+{
+    if (a->cfg->run_id == a->run_id)
+        (void) snprintf(a->run_id, sizeof a->run_id, "%s", party_job(a->party));
+}
+
 static void op_start(void *ctx, const struct rdzv_view *round)
 {
     struct agent *a = ctx;
@@ -216,6 +225,7 @@ static void op_start(void *ctx, const struct rdzv_view *round)
         say_restarting(a, round);
         report_restarted(a->tell.report);
     }
+    take_name(a);
     a->is_childless = false;
     tell_round(&a->tell, round, a->n_attempts - 1);
     code = attempt_start(&a->attempt, round, a->n_attempts - 1, &err);
@@ -624,10 +634,11 @@ static void tear_down(struct agent *a)
     terminal_close(&a->terminal);
 }
 
-int agent_run(const struct agent_cfg *cfg, int keeper_fd)
+int agent_run(const struct agent_cfg *given, int keeper_fd)
 {
-    struct agent a = {
-        .cfg = cfg,
+    struct agent_cfg cfg = *given;
+    struct agent     a = {
+        .cfg = &cfg,
         .keeper_fd = keeper_fd,
         .signals.fd = -1,
         .terminal.null_fd = -1,
@@ -640,6 +651,10 @@ int agent_run(const struct agent_cfg *cfg, int keeper_fd)
     if (r < 0) {
         say(&a, -1, "ccrun: error: cannot make an event loop: %s\n", uv_strerror(r));
         return AGENT_EXIT_INTERNAL;
+    }
+    if (cfg.party.hosting != PARTY_ALONE && cfg.party.job[0] == '\0') {
+        (void) snprintf(a.run_id, sizeof a.run_id, "%s", cfg.run_id);
+        cfg.run_id = a.run_id;
     }
     r = set_up(&a, &err);
     if (r == 0) {

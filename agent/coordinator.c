@@ -9,10 +9,16 @@
 #include <sys/queue.h>
 
 #include "agent/link.h"
+#include "agent/secret.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
 
-enum { OWN_LINK = 1 };
+enum {
+    OWN_LINK = 1,
+    STRANGER_MS = 10000, /* to show that it belongs here */
+};
+
+enum guest_state { GUEST_NEW, GUEST_CHALLENGED, GUEST_REFUSED, GUEST_KNOWN };
 
 /* One connection. */
 struct guest {
@@ -20,9 +26,12 @@ struct guest {
     struct link        *link;
     uint64_t            id;          /* rdzv's name for it */
     uint64_t            incarnation; /* the last that was heard on it; 0: none */
-    bool                is_open;     /* it has shown that it belongs here */
+    enum guest_state    state;
+    uint8_t             proof[PROTO_PROOF_BYTES]; /* CHALLENGED: the one that is expected */
+    uint64_t            came_at;
     char                addr[RDZV_ADDR_MAX];
     LIST_ENTRY(guest) all;
+    TAILQ_ENTRY(guest) strange; /* until it is KNOWN */
     struct guest       *next; /* of the same slot */
 };
 
@@ -39,8 +48,9 @@ struct coordinator {
     uv_idle_t                     hurry; /* active: the loop must not sleep before it ticks */
     uv_check_t                    after_poll;
     char                          job[PROTO_JOB_MAX], host[RDZV_HOST_MAX];
-    uint8_t                       proof[PROTO_PROOF_BYTES];
+    struct secret                *secret; /* NULL: none */
     LIST_HEAD(, guest) guests;
+    TAILQ_HEAD(, guest) strangers; /* in the order in which they came */
     struct guest *slots[SLOTS];
 };
 
@@ -63,6 +73,8 @@ static void dismiss(struct guest *g)
         at = &(*at)->next;
     *at = g->next;
     LIST_REMOVE(g, all);
+    if (g->state != GUEST_KNOWN)
+        TAILQ_REMOVE(&g->c->strangers, g, strange);
     g->c->n_links--;
     link_close(g->link);
     free(g);
@@ -72,9 +84,25 @@ static void dismiss(struct guest *g)
 
 static void on_timer(uv_timer_t *t);
 
+static uint64_t deadline(const struct coordinator *c)
+{
+    const struct guest *g = TAILQ_FIRST(&c->strangers);
+    uint64_t            at = rdzv_deadline(c->rdzv);
+
+    return g && g->came_at + STRANGER_MS < at ? g->came_at + STRANGER_MS : at;
+}
+
+static void dismiss_strangers(struct coordinator *c, uint64_t now)
+{
+    struct guest *g;
+
+    while ((g = TAILQ_FIRST(&c->strangers)) && now >= g->came_at + STRANGER_MS)
+        dismiss(g);
+}
+
 static void rearm(struct coordinator *c)
 {
-    uint64_t at = rdzv_deadline(c->rdzv), now = cc_monotonic_ms();
+    uint64_t at = deadline(c), now = cc_monotonic_ms();
 
     uv_update_time(c->loop);
     if (at == UINT64_MAX)
@@ -96,6 +124,7 @@ static void on_after_poll(uv_check_t *check)
 
     (void) uv_check_stop(check);
     (void) uv_idle_stop(&c->hurry);
+    dismiss_strangers(c, ev.now);
     if (ev.now >= rdzv_deadline(c->rdzv))
         rdzv_event(c->rdzv, &ev);
     rearm(c);
@@ -164,7 +193,23 @@ __attribute__((format(printf, 2, 3))) static void refuse_open(struct guest *g, c
     va_start(ap, fmt);
     (void) vsnprintf(m.u.refused.sentence, sizeof m.u.refused.sentence, fmt, ap);
     va_end(ap);
+    g->state = GUEST_REFUSED;
     tell_refusal(g->c, g, &m.u.refused);
+    link_send(g->link, &m);
+}
+
+/* Our proof first: an agent gives its own only to who has shown that it knows the secret. */
+static void challenge(struct guest *g, const struct proto_open *open)
+{
+    const struct coordinator *c = g->c;
+    struct proto_msg          m = { .type = PROTO_CHALLENGE };
+
+    (void) snprintf(m.u.challenge.job, sizeof m.u.challenge.job, "%s", c->job);
+    (void) snprintf(m.u.challenge.host, sizeof m.u.challenge.host, "%s", c->host);
+    secret_make_nonce(m.u.challenge.nonce);
+    secret_prove(c->secret, PROTO_HOST, open, &m.u.challenge, m.u.challenge.proof);
+    secret_prove(c->secret, PROTO_AGENT, open, &m.u.challenge, g->proof);
+    g->state = GUEST_CHALLENGED;
     link_send(g->link, &m);
 }
 
@@ -172,16 +217,32 @@ static void opened(struct guest *g, const struct proto_open *open)
 {
     const struct coordinator *c = g->c;
 
-    if (open->version != PROTO_VERSION) {
+    if (open->version != PROTO_VERSION)
         refuse_open(g, "its protocol is version %u, and that of job '%.100s', run by %s, is %d; use the same ccrun on all nodes",
                     open->version, c->job, c->host, PROTO_VERSION);
-    } else if (strcmp(open->job, c->job) != 0) {
-        refuse_open(g, "this is job '%.100s', run by %s; give all nodes of a job the same --rdzv-id", c->job, c->host);
-    } else if (memcmp(open->proof, c->proof, sizeof c->proof) != 0) {
+    else if (open->job[0] != '\0' && strcmp(open->job, c->job) != 0)
+        refuse_open(g,
+                    "it belongs to job '%.60s', and this is job '%.60s', run by %s; give all nodes of a job the same "
+                    "--rdzv-id",
+                    open->job, c->job, c->host);
+    else if (c->secret && !open->has_secret)
+        refuse_open(g, "job '%.100s', run by %s, has a secret, and the agent brings none (--job-token-file)", c->job, c->host);
+    else if (!c->secret && open->has_secret)
+        refuse_open(g, "job '%.100s', run by %s, has no secret, and the agent brings one (--job-token-file)", c->job, c->host);
+    else
+        challenge(g, open);
+}
+
+static void proved(struct guest *g, const struct proto_proof *proof)
+{
+    struct coordinator *c = g->c;
+
+    if (c->secret && !secret_is_same(proof->proof, g->proof)) {
         refuse_open(g, "the secret of job '%.100s', run by %s, is another one (--job-token-file)", c->job, c->host);
-    } else {
-        g->is_open = true;
+        return;
     }
+    g->state = GUEST_KNOWN;
+    TAILQ_REMOVE(&c->strangers, g, strange);
 }
 
 static void heard(struct guest *g, const struct rdzv_hello *h)
@@ -203,11 +264,13 @@ static void on_message(void *ctx, struct link *l, const struct proto_msg *m)
     struct guest       *g = ctx;
     struct coordinator *c = g->c;
 
-    if (m->type == PROTO_OPEN)
+    if (m->type == PROTO_OPEN && g->state == GUEST_NEW)
         opened(g, &m->u.open);
-    else if (m->type == PROTO_PING && g->is_open)
+    else if (m->type == PROTO_PROOF && g->state == GUEST_CHALLENGED)
+        proved(g, &m->u.proof);
+    else if (m->type == PROTO_PING && g->state == GUEST_KNOWN)
         link_send(l, &(struct proto_msg) { .type = PROTO_PONG, .u.ping = m->u.ping });
-    else if (m->type == PROTO_HELLO && g->is_open)
+    else if (m->type == PROTO_HELLO && g->state == GUEST_KNOWN)
         heard(g, &m->u.hello);
     rearm(c);
     c->ops->woken(c->ctx);
@@ -246,11 +309,13 @@ void coordinator_accept(struct coordinator *c, int fd, const uint8_t *bytes, siz
     }
     g->c = c;
     g->id = ++c->last_id;
+    g->came_at = cc_monotonic_ms();
     (void) link_address(g->link, LINK_PEER, g->addr, sizeof g->addr);
     slot = &c->slots[g->id % SLOTS];
     g->next = *slot;
     *slot = g;
     LIST_INSERT_HEAD(&c->guests, g, all);
+    TAILQ_INSERT_TAIL(&c->strangers, g, strange);
     c->n_links++;
     link_input(g->link, bytes, n);
 }
@@ -266,8 +331,16 @@ struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cf
         (void) cc_fail(err, -ENOMEM, "no memory for the coordinator");
         return NULL;
     }
+    if (cfg->secret) {
+        c->secret = secret_new(cfg->secret, cfg->n_secret, err);
+        if (!c->secret) {
+            free(c);
+            return NULL;
+        }
+    }
     c->rdzv = rdzv_new(&cfg->rdzv, cc_monotonic_ms(), &rdzv_ops, c, err);
     if (!c->rdzv) {
+        c->secret = secret_free(c->secret);
         free(c);
         return NULL;
     }
@@ -277,8 +350,8 @@ struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cf
     c->last_id = OWN_LINK;
     (void) snprintf(c->job, sizeof c->job, "%s", cfg->job);
     (void) snprintf(c->host, sizeof c->host, "%s", cfg->host);
-    memcpy(c->proof, cfg->proof, sizeof c->proof);
     LIST_INIT(&c->guests);
+    TAILQ_INIT(&c->strangers);
     (void) uv_timer_init(loop, &c->timer);
     (void) uv_idle_init(loop, &c->hurry);
     (void) uv_check_init(loop, &c->after_poll);
@@ -341,6 +414,7 @@ void coordinator_close(struct coordinator *c)
     while (!LIST_EMPTY(&c->guests))
         dismiss(LIST_FIRST(&c->guests));
     c->rdzv = rdzv_free(c->rdzv);
+    c->secret = secret_free(c->secret);
     uv_close((uv_handle_t *) &c->timer, on_timer_closed);
     uv_close((uv_handle_t *) &c->hurry, on_hurry_closed);
     uv_close((uv_handle_t *) &c->after_poll, on_check_closed);

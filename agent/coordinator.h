@@ -18,7 +18,8 @@ struct coordinator_cfg {
     struct rdzv_cfg rdzv;
     const char     *job;  /* its id, as in the OPEN of every agent; copied */
     const char     *host; /* our name, for sentences; copied */
-    uint8_t         proof[PROTO_PROOF_BYTES];
+    const uint8_t  *secret; /* that every agent must know, or NULL; copied */
+    size_t          n_secret;
 };
 
 struct coordinator_ops {
@@ -29,7 +30,7 @@ struct coordinator_ops {
     void (*woken)(void *ctx);                     /* last, after what came in or was due: view() may have been called */
 };
 
-/* NULL and err: as rdzv_new(). */
+/* NULL and err: as rdzv_new() and secret_new(). */
 struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cfg *cfg, const struct coordinator_ops *ops,
                                     void *ctx, struct cc_err *err);
 

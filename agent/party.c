@@ -348,11 +348,17 @@ static void set_about(struct party *p, const char *addr)
 /* The store listens already. */
 static int host(struct party *p, const char *addr, struct cc_err *err)
 {
-    const struct coordinator_cfg cfg = { .rdzv = p->cfg.rdzv, .job = p->cfg.job, .host = p->cfg.our_host };
+    const struct coordinator_cfg cfg = {
+        .rdzv = p->cfg.rdzv,
+        .job = party_job(p),
+        .host = p->cfg.our_host,
+        .secret = p->cfg.secret,
+        .n_secret = p->cfg.n_secret,
+    };
 
     p->coordinator = coordinator_new(p->loop, &cfg, &coordinator_ops, p, err);
     if (!p->coordinator)
-        return -ENOMEM;
+        return err->code;
     set_about(p, addr);
     become_member(p);
     drain(p, cc_monotonic_ms());
@@ -421,20 +427,21 @@ static const struct uplink_cbs uplink_cbs = {
     .failed = on_uplink_failed,
 };
 
-static int join(struct party *p, const char *host_addr, const char *from)
+static int join(struct party *p, const char *host_addr, const char *from, struct cc_err *err)
 {
-    struct uplink_cfg cfg = {
+    const struct uplink_cfg cfg = {
         .host = host_addr,
         .port = p->cfg.port,
         .from = from && from[0] ? from : NULL,
         .resolve_timeout = p->cfg.resolve_timeout,
-        .open.version = PROTO_VERSION,
+        .job = p->cfg.job,
+        .secret = p->cfg.secret,
+        .n_secret = p->cfg.n_secret,
     };
 
-    (void) snprintf(cfg.open.job, sizeof cfg.open.job, "%s", p->cfg.job);
     p->stage = STAGE_JOINING;
-    p->uplink = uplink_new(p->loop, &cfg, &uplink_cbs, p);
-    return p->uplink ? 0 : -ENOMEM;
+    p->uplink = uplink_new(p->loop, &cfg, &uplink_cbs, p, err);
+    return p->uplink ? 0 : err->code;
 }
 
 static void say_hosting(struct party *p)
@@ -456,11 +463,11 @@ static int host_or_join(struct party *p, struct cc_err *err)
     if (a->note[0])
         p->ops->say(p->ctx, 0, a->note);
     if (!a->is_ours)
-        return join(p, p->cfg.host, a->from);
+        return join(p, p->cfg.host, a->from, err);
     r = listen_on(p, a->bind, p->cfg.port, true, err);
     if (r == -EADDRINUSE && p->cfg.hosting != PARTY_HOST_YES) {
         p->is_port_taken = true; /* perhaps by another agent of this job: ask */
-        return join(p, a->bind, NULL);
+        return join(p, a->bind, NULL, err);
     }
     if (r < 0)
         return r;
@@ -695,6 +702,13 @@ const struct node *party_node(const struct party *p)
 const struct rdzv_view *party_view(const struct party *p)
 {
     return &p->member.view;
+}
+
+const char *party_job(const struct party *p)
+{
+    const char *job = p->uplink ? uplink_job(p->uplink) : p->cfg.job;
+
+    return job[0] ? job : "none"; /* torchrun's default */
 }
 
 const struct rdzv_cause *party_cause(const struct party *p)

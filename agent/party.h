@@ -32,7 +32,7 @@ struct party_cfg { /* strings are borrowed for the life of the party */
     const char *master_addr;   /* ALONE: MASTER_ADDR of the workers */
     const char *local_addr, *iface, *subnet; /* see hosting.h; NULL */
     uint64_t    resolve_timeout;
-    const char *job;           /* id of the job, the same on all nodes */
+    const char *job;           /* id of the job, the same on all nodes; "": whichever the host has */
     const uint8_t *secret;     /* that all agents of the job know, or NULL */
     size_t      n_secret;
     uint64_t    store_max_memory;
@@ -84,6 +84,9 @@ uint64_t party_deadline(const struct party *p);
 const struct node *party_node(const struct party *p);
 const struct rdzv_view *party_view(const struct party *p); /* the newest; zeros before the first */
 const struct rdzv_cause *party_cause(const struct party *p); /* the newest that was told: why the last round or the job ended */
+
+/* The id of the job, which the host may have given; settled when a round starts. */
+const char *party_job(const struct party *p);
 
 /* Closes what is open; the loop lets go of it in later turns.  Then party_free(). */
 void party_close(struct party *p);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/link.h"
+#include "agent/secret.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
 
@@ -21,7 +22,7 @@ enum {
     PAUSE_MIN_MS = 20,
     PAUSE_MAX_MS = 1000,
     CONNECT_MS = 5000,   /* for one address: a firewall may swallow what we send */
-    HANDSHAKE_MS = 3000, /* for the other end to show that it is one of us */
+    HANDSHAKE_MS = 2000, /* for the other end to show that it is one of us */
     HOST_MAX = 256,
 };
 
@@ -32,7 +33,10 @@ struct uplink {
     struct uplink_cfg        cfg;
     const struct uplink_cbs *cbs;
     void                    *ctx;
-    char                     host[HOST_MAX], from[INET6_ADDRSTRLEN], trouble[CC_ERR_MSG_MAX];
+    char                     host[HOST_MAX], from[INET6_ADDRSTRLEN], trouble[CC_ERR_MSG_MAX], job[PROTO_JOB_MAX];
+    struct secret           *secret; /* NULL: none */
+    struct proto_open        open;   /* what we said on this connection */
+    bool                     has_answered; /* to its challenge */
     enum state               state;
     bool                     was_resolved; /* at least once: what fails now will pass */
     bool                     is_looking, is_closing;
@@ -103,21 +107,55 @@ static void lose_link(struct uplink *u)
     u->link = NULL;
 }
 
+/* The zeros of a proof tell the host that we do not trust it. */
+static void distrust(struct uplink *u, const struct proto_challenge *c)
+{
+    struct proto_msg proof = { .type = PROTO_PROOF };
+    struct proto_msg m = { .type = PROTO_REFUSED, .u.refused.why = RDZV_REFUSED_JOB };
+
+    link_send(u->link, &proof);
+    lose_link(u);
+    (void) uv_timer_stop(&u->timer);
+    u->state = FAILED;
+    (void) snprintf(m.u.refused.sentence, sizeof m.u.refused.sentence,
+                    "the secret of job '%.100s', run by %s, is another one (--job-token-file)", c->job, c->host);
+    u->cbs->message(u->ctx, &m);
+}
+
+static void challenged(struct uplink *u, const struct proto_challenge *c)
+{
+    struct proto_msg ping = { .type = PROTO_PING, .u.ping = 1 };
+    struct proto_msg m = { .type = PROTO_PROOF };
+    uint8_t          want[PROTO_PROOF_BYTES];
+
+    secret_prove(u->secret, PROTO_HOST, &u->open, c, want);
+    if (u->secret && !secret_is_same(want, c->proof)) {
+        distrust(u, c);
+        return;
+    }
+    u->has_answered = true;
+    memcpy(u->job, c->job, sizeof u->job);
+    secret_prove(u->secret, PROTO_AGENT, &u->open, c, m.u.proof.proof);
+    link_send(u->link, &m);
+    link_send(u->link, &ping); /* what comes back says that it believes us */
+}
+
 static void on_message(void *ctx, struct link *l, const struct proto_msg *m)
 {
     struct uplink *u = ctx;
     char           own[RDZV_ADDR_MAX];
 
-    if (m->type == PROTO_PONG && u->state == GREETING) {
+    if (m->type == PROTO_CHALLENGE && u->state == GREETING && !u->has_answered) {
+        challenged(u, &m->u.challenge);
+    } else if (m->type == PROTO_PONG && u->state == GREETING && u->has_answered) {
         u->state = CONNECTED;
         u->pause = PAUSE_MIN_MS;
         u->trouble[0] = '\0';
         (void) uv_timer_stop(&u->timer);
         u->cbs->connected(u->ctx, link_address(l, LINK_OWN, own, sizeof own));
-        return;
-    }
-    if (m->type == PROTO_VIEW || m->type == PROTO_REFUSED)
+    } else if (m->type == PROTO_REFUSED || (m->type == PROTO_VIEW && u->state == CONNECTED)) {
         u->cbs->message(u->ctx, m);
+    }
 }
 
 static void on_broken(void *ctx, struct link *l, const char *why)
@@ -143,8 +181,7 @@ static const struct link_cbs link_cbs = { .message = on_message, .broken = on_br
 static void greet(struct uplink *u)
 {
     struct cc_err    err = { 0 };
-    struct proto_msg open = { .type = PROTO_OPEN, .u.open = u->cfg.open };
-    struct proto_msg ping = { .type = PROTO_PING, .u.ping = 1 };
+    struct proto_msg open = { .type = PROTO_OPEN };
     int              fd = u->fd;
 
     u->fd = -1;
@@ -156,9 +193,11 @@ static void greet(struct uplink *u)
         return;
     }
     u->state = GREETING;
+    u->has_answered = false;
     arm(u, HANDSHAKE_MS);
+    secret_make_nonce(u->open.nonce);
+    open.u.open = u->open;
     link_send(u->link, &open);
-    link_send(u->link, &ping);
 }
 
 static void connect_failed(struct uplink *u, int code)
@@ -330,12 +369,22 @@ static void on_timer(uv_timer_t *t)
 
 /* ---- the whole */
 
-struct uplink *uplink_new(uv_loop_t *loop, const struct uplink_cfg *cfg, const struct uplink_cbs *cbs, void *ctx)
+struct uplink *uplink_new(uv_loop_t *loop, const struct uplink_cfg *cfg, const struct uplink_cbs *cbs, void *ctx,
+                          struct cc_err *err)
 {
     struct uplink *u = calloc(1, sizeof *u);
 
-    if (!u)
+    if (!u) {
+        (void) cc_fail(err, -ENOMEM, "no memory for the way to the host of the job");
         return NULL;
+    }
+    if (cfg->secret) {
+        u->secret = secret_new(cfg->secret, cfg->n_secret, err);
+        if (!u->secret) {
+            free(u);
+            return NULL;
+        }
+    }
     u->loop = loop;
     u->cfg = *cfg;
     u->cbs = cbs;
@@ -345,6 +394,9 @@ struct uplink *uplink_new(uv_loop_t *loop, const struct uplink_cfg *cfg, const s
     u->began_at = cc_monotonic_ms();
     (void) snprintf(u->host, sizeof u->host, "%s", cfg->host);
     (void) snprintf(u->from, sizeof u->from, "%s", cfg->from ? cfg->from : "");
+    u->open.version = PROTO_VERSION;
+    u->open.has_secret = u->secret != NULL;
+    (void) snprintf(u->open.job, sizeof u->open.job, "%s", cfg->job);
     (void) uv_timer_init(loop, &u->timer);
     u->state = PAUSING;
     arm(u, 0);
@@ -355,6 +407,11 @@ void uplink_send(struct uplink *u, const struct proto_msg *m)
 {
     if (u->state == CONNECTED)
         link_send(u->link, m);
+}
+
+const char *uplink_job(const struct uplink *u)
+{
+    return u->job;
 }
 
 const char *uplink_trouble(const struct uplink *u)
@@ -370,6 +427,8 @@ static void on_timer_closed(uv_handle_t *h)
 static void finish_closing(struct uplink *u)
 {
     uv_freeaddrinfo(u->list);
+    u->list = NULL;
+    u->secret = secret_free(u->secret);
     uv_close((uv_handle_t *) &u->timer, on_timer_closed);
 }
 

@@ -19,20 +19,27 @@ struct uplink_cfg {
     uint16_t    port;
     const char *from;            /* numeric address to connect from, or NULL; copied */
     uint64_t    resolve_timeout; /* ms; a name that could not be resolved for so long, and never could, is the end */
-    struct proto_open open;      /* who we say we are */
+    const char *job;             /* its id, "": whichever the host has; copied */
+    const uint8_t *secret;       /* that the host must know too, or NULL; copied */
+    size_t      n_secret;
 };
 
 struct uplink_cbs { /* any of them may call uplink_close() */
     /* The other end understands us: say hello. own: the address that we have on this connection. */
     void (*connected)(void *ctx, const char *own);
+    /* A view, or a refusal: the host's, or ours when it does not know our secret. */
     void (*message)(void *ctx, const struct proto_msg *m);
     void (*broken)(void *ctx, const char *why); /* it was connected; it will be again, if that can be */
     void (*stranger)(void *ctx); /* who answers is no ccrun, see uplink_trouble(); it is tried again all the same */
     void (*failed)(void *ctx, const struct cc_err *err); /* nothing more is tried; close it */
 };
 
-/* NULL: no memory.  Begins in the next turn of the loop. */
-struct uplink *uplink_new(uv_loop_t *loop, const struct uplink_cfg *cfg, const struct uplink_cbs *cbs, void *ctx);
+/* NULL and err: as secret_new().  Begins in the next turn of the loop. */
+struct uplink *uplink_new(uv_loop_t *loop, const struct uplink_cfg *cfg, const struct uplink_cbs *cbs, void *ctx,
+                          struct cc_err *err);
+
+/* The id of the job as the host has it; "" before the first connection. */
+const char *uplink_job(const struct uplink *u);
 
 void uplink_send(struct uplink *u, const struct proto_msg *m); /* lost when there is no connection */
 

@@ -328,7 +328,8 @@ int hostpick_decide(const struct hostpick *in, struct hosting_answer *ret, struc
         return no_such(in, err);
     for (i = 0; i < in->n_found; i++)
         if (is_anywhere(&in->found[i]))
-            return cc_fail(err, -EINVAL, "the endpoint's host '%.60s' is no machine's address; name the one that shall host the job",
+            return cc_fail(err, -EINVAL,
+                           "the endpoint's host '%.60s' is no machine's address; name the one that shall host the job",
                            in->host);
     if (in->wish == HOSTING_YES || (in->wish == HOSTING_AUTO && in->n_found == 0 && in->is_own_name))
         ret->is_ours = true;

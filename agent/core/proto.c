@@ -171,19 +171,33 @@ static void refused(struct io *io, struct rdzv_refused *r)
     text(io, r->sentence, sizeof(r->sentence));
 }
 
-/* What follows the version may be anything when the version is another: it is not looked at. */
-static void open_job(struct io *io, struct proto_open *o)
+static void octets(struct io *io, uint8_t *v, size_t n)
 {
     size_t i;
 
+    for (i = 0; i < n; i++)
+        v[i] = (uint8_t) number(io, 1, v[i], UINT8_MAX);
+}
+
+/* What follows the version may be anything when the version is another: it is not looked at. */
+static void open_job(struct io *io, struct proto_open *o)
+{
     u16(io, &o->version);
     if (o->version != PROTO_VERSION) {
         io->n = io->out ? io->n : io->size;
         return;
     }
+    flag(io, &o->has_secret);
     text(io, o->job, sizeof(o->job));
-    for (i = 0; i < sizeof(o->proof); i++)
-        o->proof[i] = (uint8_t) number(io, 1, o->proof[i], UINT8_MAX);
+    octets(io, o->nonce, sizeof(o->nonce));
+}
+
+static void challenge(struct io *io, struct proto_challenge *c)
+{
+    text(io, c->job, sizeof(c->job));
+    text(io, c->host, sizeof(c->host));
+    octets(io, c->nonce, sizeof(c->nonce));
+    octets(io, c->proof, sizeof(c->proof));
 }
 
 static void message(struct io *io, struct proto_msg *m)
@@ -191,6 +205,12 @@ static void message(struct io *io, struct proto_msg *m)
     switch (m->type) {
     case PROTO_OPEN:
         open_job(io, &m->u.open);
+        break;
+    case PROTO_CHALLENGE:
+        challenge(io, &m->u.challenge);
+        break;
+    case PROTO_PROOF:
+        octets(io, m->u.proof.proof, sizeof(m->u.proof.proof));
         break;
     case PROTO_HELLO:
         hello(io, &m->u.hello);
@@ -220,6 +240,22 @@ size_t proto_encode(const struct proto_msg *m, uint8_t frame[PROTO_FRAME_MAX])
     frame[1] = (uint8_t) m->type;
     frame[2] = (uint8_t) ((io.n - PROTO_HEAD) >> 8);
     frame[3] = (uint8_t) (io.n - PROTO_HEAD);
+    return io.n;
+}
+
+size_t proto_transcript(enum proto_side side, const struct proto_open *o, const struct proto_challenge *c,
+                        uint8_t ret[PROTO_TRANSCRIPT_MAX])
+{
+    struct proto_open      open = *o;
+    struct proto_challenge answer = *c;
+    struct io              io = { .out = ret, .size = PROTO_TRANSCRIPT_MAX };
+    char                   label[] = "secret of a ccrun job, known to x";
+
+    label[sizeof(label) - 2] = side == PROTO_HOST ? 'h' : 'a';
+    memset(answer.proof, 0, sizeof(answer.proof));
+    text(&io, label, sizeof(label));
+    open_job(&io, &open);
+    challenge(&io, &answer);
     return io.n;
 }
 

@@ -131,7 +131,8 @@ Test(hosting, an_interface_that_is_not_there_is_an_error)
 
 Test(hosting, a_network_is_read_and_a_wrong_one_named)
 {
-    static const char *const bad[] = { "", "10", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/8x", "fd00::/129", "eth0", "10.0.0.0/-1", "/8" };
+    static const char *const bad[] = { "",           "10",   "10.0.0.0/",   "10.0.0.0/33", "10.0.0.0/8x",
+                                       "fd00::/129", "eth0", "10.0.0.0/-1", "/8" };
     struct hostpick_net net;
     struct cc_err       err = { 0 };
 

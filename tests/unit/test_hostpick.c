@@ -164,8 +164,8 @@ Test(hostpick, a_name_of_several_machines_is_remarked_upon)
     a = decide(&s);
     cr_expect(a.is_ours);
     cr_expect_str_eq(a.bind, "10.0.0.5");
-    cr_expect_str_eq(a.note, "'workers.svc' is 10.0.0.5, an address of this machine, and 1 that are not; if it is several machines, "
-                             "let the endpoint name one");
+    cr_expect_str_eq(a.note, "'workers.svc' is 10.0.0.5, an address of this machine, and 1 that are not; if it is several "
+                             "machines, let the endpoint name one");
 }
 
 Test(hostpick, a_link_local_address_is_listened_on_with_its_interface)
@@ -395,8 +395,8 @@ Test(hostpick, what_there_is_not_is_named_beside_what_there_is)
     resolves_to(&s, "10.0.0.6");
     s.in.iface = "ib7";
     cr_expect_str_eq(refuse(&s, -ENODEV).msg,
-                     "--iface: this machine has no interface 'ib7'; there are: lo 127.0.0.1/8, lo ::1/128, docker0 172.17.0.1/16, "
-                     "eth0 10.0.0.5/24, eth0 fd00::5/64, eth0 fe80::5%eth0/64, ib0 192.168.7.5/16, ib1 (no address)");
+                     "--iface: this machine has no interface 'ib7'; there are: lo 127.0.0.1/8, lo ::1/128, "
+                     "docker0 172.17.0.1/16, eth0 10.0.0.5/24, eth0 fd00::5/64, eth0 fe80::5%eth0/64, ib0 192.168.7.5/16, ib1 (no address)");
     s.in.iface = "ib1";
     cr_expect(strstr(refuse(&s, -ENODEV).msg, "the interface 'ib1' has no address; there are: lo"));
     wants_net(&s, "10.9.0.0/16", "10.9.0.0", 16);

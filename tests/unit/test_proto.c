@@ -24,8 +24,16 @@ static struct proto_msg longest(enum proto_type type)
 
     if (type == PROTO_OPEN) {
         m.u.open.version = PROTO_VERSION;
+        m.u.open.has_secret = true;
         fill(m.u.open.job, sizeof m.u.open.job);
-        memset(m.u.open.proof, 0xff, sizeof m.u.open.proof);
+        memset(m.u.open.nonce, 0xff, sizeof m.u.open.nonce);
+    } else if (type == PROTO_CHALLENGE) {
+        fill(m.u.challenge.job, sizeof m.u.challenge.job);
+        fill(m.u.challenge.host, sizeof m.u.challenge.host);
+        memset(m.u.challenge.nonce, 0xff, sizeof m.u.challenge.nonce);
+        memset(m.u.challenge.proof, 0xff, sizeof m.u.challenge.proof);
+    } else if (type == PROTO_PROOF) {
+        memset(m.u.proof.proof, 0xff, sizeof m.u.proof.proof);
     } else if (type == PROTO_HELLO) {
         struct rdzv_about *a = &m.u.hello.about;
 
@@ -175,8 +183,8 @@ Test(proto, an_unknown_type_and_a_monstrous_length_are_refused)
 {
     struct cc_err err;
 
-    cr_expect_eq(feed((const uint8_t *) "\xcc\x07", 2, &err), -EPROTO);
-    cr_expect(strstr(err.msg, "no message of type 7"));
+    cr_expect_eq(feed((const uint8_t *) "\xcc\x09", 2, &err), -EPROTO);
+    cr_expect(strstr(err.msg, "no message of type 9"));
     cr_expect_eq(feed((const uint8_t *) "\xcc\x00", 2, &err), -EPROTO);
     cr_expect_eq(feed((const uint8_t *) "\xcc\x02\xff\xff", 4, &err), -EPROTO);
     cr_expect(strstr(err.msg, "65539 bytes, at most 1024"));
@@ -234,4 +242,42 @@ Test(proto, another_version_is_read_so_far_that_it_can_be_named)
     cr_assert_eq(proto_feed(&p, (const uint8_t *) "\xcc\x01\x00\x05\x00\x02\xff\x00\x01", 9, &used, &got, &err), 1);
     cr_expect_eq(got.u.open.version, 2);
     cr_expect_str_eq(got.u.open.job, "");
+}
+
+/* Whatever is exchanged between two fields, or is another, makes another transcript. */
+Test(proto, no_two_exchanges_have_the_same_transcript)
+{
+    struct proto_open      o = { .version = PROTO_VERSION, .has_secret = true, .job = "ab", .nonce = { 1 } };
+    struct proto_challenge c = { .job = "ab", .host = "h", .nonce = { 2 } };
+    uint8_t                all[8][PROTO_TRANSCRIPT_MAX];
+    size_t                 n[8], k = 0;
+
+    memset(all, 0, sizeof all);
+    n[k] = proto_transcript(PROTO_HOST, &o, &c, all[k]), k++;
+    n[k] = proto_transcript(PROTO_AGENT, &o, &c, all[k]), k++;
+    o.nonce[31] = 1;
+    n[k] = proto_transcript(PROTO_HOST, &o, &c, all[k]), k++;
+    o.nonce[31] = 0, c.nonce[31] = 1;
+    n[k] = proto_transcript(PROTO_HOST, &o, &c, all[k]), k++;
+    c.nonce[31] = 0;
+    (void) strcpy(c.job, "abh"), c.host[0] = '\0';
+    n[k] = proto_transcript(PROTO_HOST, &o, &c, all[k]), k++;
+    (void) strcpy(c.job, "ab"), c.host[0] = 'h';
+    o.job[0] = '\0';
+    n[k] = proto_transcript(PROTO_HOST, &o, &c, all[k]), k++;
+    for (size_t i = 0; i < k; i++)
+        for (size_t j = 0; j < i; j++)
+            cr_expect(n[i] != n[j] || memcmp(all[i], all[j], n[i]) != 0, "%zu and %zu", i, j);
+    (void) strcpy(o.job, "ab");
+    c.proof[0] = 9;
+    cr_expect_eq(proto_transcript(PROTO_HOST, &o, &c, all[7]), n[0]);
+    cr_expect_arr_eq(all[7], all[0], n[0]);
+}
+
+Test(proto, the_longest_transcript_fits)
+{
+    struct proto_msg o = longest(PROTO_OPEN), c = longest(PROTO_CHALLENGE);
+    uint8_t          said[PROTO_TRANSCRIPT_MAX];
+
+    cr_expect_leq(proto_transcript(PROTO_AGENT, &o.u.open, &c.u.challenge, said), sizeof said);
 }
