@@ -298,8 +298,8 @@ static void say_waiting(const struct agent *a, const struct rdzv_view *v)
 
     if (v->wait_ms != UINT32_MAX)
         (void) snprintf(left, sizeof left, "; %u s left", v->wait_ms / 1000);
-    say(a, 0, "ccrun: %u of %u nodes are there%s%s%s\n", v->n_ready, v->n_wanted, v->missing[0] ? "; missing: node rank " : "",
-        v->missing, left);
+    say(a, 0, "ccrun: %u/%u nodes: have %s%s%s%s\n", v->n_ready, v->n_wanted, v->have[0] ? v->have : "none",
+        v->missing[0] ? "; missing node rank " : "", v->missing, left);
 }
 
 static void say_ended(const struct agent *a, const struct rdzv_view *v)

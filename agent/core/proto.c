@@ -159,6 +159,7 @@ static void view(struct io *io, struct rdzv_view *v)
     u16(io, &v->port);
     flag(io, &v->has_cause);
     text(io, v->master, sizeof(v->master));
+    text(io, v->have, sizeof(v->have));
     text(io, v->missing, sizeof(v->missing));
     if (v->has_cause)
         cause(io, &v->cause);

@@ -10,7 +10,7 @@
 #include "agent/core/peers.h"
 #include "store/base/macros.h"
 
-enum { NODES_MAX = 65536, LATE_MS = 20, MISSING_EVERY_MS = 1000 };
+enum { NODES_MAX = 65536, LATE_MS = 20, LIST_ALWAYS = 64, LIST_EVERY_MS = 1000 };
 
 static const uint64_t never = UINT64_MAX;
 
@@ -38,8 +38,8 @@ struct rdzv {
     struct rdzv_cause failure, loss; /* the first of each; loss.at: its last word */
     struct rdzv_cause why;           /* so far; in ENDED for good */
     bool            has_why, has_told_all;
-    char            missing[RDZV_MISSING_MAX];
-    uint64_t        missing_at;
+    char            have[RDZV_HAVE_MAX], missing[RDZV_MISSING_MAX];
+    uint64_t        listed_at;
 };
 
 static int check_cfg(const struct rdzv_cfg *c, struct cc_err *err)
@@ -160,17 +160,34 @@ static uint32_t n_wanted(const struct rdzv *r)
     return is_first_forming(r) ? r->cfg.expected : r->n_members;
 }
 
-/* "2 (h3), 5 (h9)": the ranks that are not there, and where they were.  Scans the nodes: not more often than each second. */
-static void list_missing(struct rdzv *r, uint64_t now)
+/* "h1, h2 and 6 more": where the nodes are that are ready. */
+static void list_ready(struct rdzv *r)
+{
+    const struct peer *p;
+    size_t             len = 0;
+    uint32_t           n = 0;
+    enum { ROOM_FOR_MORE = 24 };
+
+    r->have[0] = '\0';
+    for (p = peers_next(&r->peers, NULL); p; p = peers_next(&r->peers, p)) {
+        size_t room = sizeof(r->have) - ROOM_FOR_MORE - len;
+
+        if (!p->is_ready || strlen(p->host) + 2 >= room)
+            continue;
+        len += (size_t) snprintf(r->have + len, room, "%s%s", n++ > 0 ? ", " : "", p->host);
+    }
+    if (n < r->n_ready)
+        (void) snprintf(r->have + len, sizeof(r->have) - len, "%s%u more", n > 0 ? " and " : "", r->n_ready - n);
+}
+
+/* "2 (h3), 5 (h9)": the ranks that are not there, and where they were. */
+static void list_missing(struct rdzv *r)
 {
     uint32_t           n = n_wanted(r) < r->cfg.max_nodes ? n_wanted(r) : r->cfg.max_nodes, i;
     const struct peer *p;
     size_t             len = 0;
     bool               has_ranks = !is_first_forming(r);
 
-    if (r->missing_at != 0 && now - r->missing_at < MISSING_EVERY_MS)
-        return;
-    r->missing_at = now;
     memset(r->scratch, 0, n * sizeof(r->scratch[0]));
     for (p = peers_next(&r->peers, NULL); p; p = peers_next(&r->peers, p)) {
         int32_t at = is_first_forming(r) ? p->rank.wish : p->rank.previous;
@@ -187,6 +204,16 @@ static void list_missing(struct rdzv *r, uint64_t now)
             len += (size_t) snprintf(r->missing + len, sizeof(r->missing) - len, host[0] ? "%s%u (%s)" : "%s%u", len ? ", " : "",
                                      i, host);
     }
+}
+
+/* Both scan the nodes: not more often than each second when they are many. */
+static void list_nodes(struct rdzv *r, uint64_t now)
+{
+    if (r->listed_at != 0 && r->peers.n > LIST_ALWAYS && now - r->listed_at < LIST_EVERY_MS)
+        return;
+    r->listed_at = now;
+    list_ready(r);
+    list_missing(r);
 }
 
 static uint32_t ms_left(uint64_t at, uint64_t now)
@@ -236,7 +263,8 @@ static void tell(struct rdzv *r, struct peer *p, uint64_t now)
         tell_ranks(r, p, &v);
     if (r->phase == RDZV_GATHER) {
         v.wait_ms = ms_left(gather_until(r), now);
-        list_missing(r, now);
+        list_nodes(r, now);
+        memcpy(v.have, r->have, sizeof(v.have));
         memcpy(v.missing, r->missing, sizeof(v.missing));
     }
     if (r->has_why)
@@ -281,7 +309,7 @@ static void enter_gather(struct rdzv *r, uint64_t now)
     r->round++;
     r->gather_since = now;
     r->last_call_at = r->switch_at = r->scale_at = never;
-    r->missing_at = 0;
+    r->listed_at = 0;
     r->host = NULL;
     for (p = peers_next(&r->peers, NULL); p; p = peers_next(&r->peers, p)) {
         bool is_here = !p->is_leaving && !p->is_stuck;

@@ -16,6 +16,7 @@ enum { /* room for texts, with their NUL; longer ones are cut by who fills them 
     RDZV_ROLE_MAX = 64,
     RDZV_VERSION_MAX = 24,
     RDZV_PROGRAM_MAX = 128,
+    RDZV_HAVE_MAX = 128,
     RDZV_MISSING_MAX = 128,
     RDZV_TEXT_MAX = 160,
 };
@@ -112,6 +113,7 @@ struct rdzv_view {
     uint16_t port;        /* MASTER_PORT */
     bool     has_cause;   /* ENDED: why.  GATHER: why the last round ended, as far as known */
     char     master[RDZV_ADDR_MAX];     /* MASTER_ADDR */
+    char     have[RDZV_HAVE_MAX];       /* GATHER: hosts that are ready: the first ones, and how many more */
     char     missing[RDZV_MISSING_MAX]; /* GATHER: which node ranks, and where they were */
     struct rdzv_cause cause;
 };

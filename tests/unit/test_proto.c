@@ -52,6 +52,7 @@ static struct proto_msg longest(enum proto_type type)
         m.u.view.port = 65535;
         m.u.view.hosts_store = m.u.view.has_cause = true;
         fill(m.u.view.master, sizeof m.u.view.master);
+        fill(m.u.view.have, sizeof m.u.view.have);
         fill(m.u.view.missing, sizeof m.u.view.missing);
         full_cause(&m.u.view.cause);
     } else if (type == PROTO_REFUSED) {

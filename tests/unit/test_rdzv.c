@@ -14,6 +14,7 @@ struct game {
     uint64_t            now, seq;
     uint64_t            incarnation[N_MAX + 1], link[N_MAX + 1];
     int32_t             wish[N_MAX + 1];
+    const char         *host; /* of all nodes, before their number */
     struct rdzv_view    view[N_MAX + 1];
     struct rdzv_refused refused[N_MAX + 1];
     unsigned            n_views;
@@ -61,7 +62,7 @@ static struct rdzv_hello hello_of(struct game *g, unsigned node, enum rdzv_node_
 
     h.has_about = true;
     h.about = (struct rdzv_about) { .nproc = 2, .wish = g->wish[node], .port = (uint16_t) (29500 + node), .plan = g->cfg.plan };
-    (void) snprintf(h.about.host, sizeof h.about.host, "h%u", node);
+    (void) snprintf(h.about.host, sizeof h.about.host, "%s%u", g->host, node);
     (void) snprintf(h.about.addr, sizeof h.about.addr, "10.0.0.%u", node);
     return h;
 }
@@ -87,7 +88,7 @@ static void fail(struct game *g, unsigned node, uint64_t ago, uint32_t code)
     h.has_cause = true;
     h.cause = (struct rdzv_cause) { .kind = RDZV_CAUSE_WORKER, .round = round, .rank = 2 * node, .code = code };
     h.cause.at = g->now - ago;
-    (void) snprintf(h.cause.host, sizeof h.cause.host, "h%u", node);
+    (void) snprintf(h.cause.host, sizeof h.cause.host, "%s%u", g->host, node);
     (void) snprintf(h.cause.text, sizeof h.cause.text, "exit code %u", code);
     send_hello(g, node, &h);
 }
@@ -141,6 +142,7 @@ static void init(struct game *g, uint32_t min, uint32_t max)
         .dead_after = 3000, .reset_grace = 300, .settle_timeout = 4500, .switch_timeout = 5000, .scale_delay = 500,
         .plan = { .min_nodes = min, .max_nodes = max, .program = "train.py", .version = "1" },
     };
+    g->host = "h";
     for (unsigned i = 0; i <= N_MAX; i++) {
         g->incarnation[i] = g->link[i] = i;
         g->wish[i] = -1;
@@ -279,7 +281,24 @@ Test(rdzv, says_who_is_missing_and_for_how_long)
     cr_expect_eq(g.view[1].n_ready, 2);
     cr_expect_eq(g.view[1].n_wanted, 3);
     cr_expect_eq(g.view[1].wait_ms, 598500);
+    cr_expect_str_eq(g.view[1].have, "h1, h2");
     cr_expect_str_eq(g.view[1].missing, "1");
+    rdzv_free(g.r);
+}
+
+Test(rdzv, says_how_many_more_are_there_than_can_be_named)
+{
+    struct game g;
+
+    init(&g, 9, 9);
+    g.host = "a-host-in-a-far-away-rack-no-";
+    begin(&g);
+    for (unsigned i = 1; i <= 8; i++)
+        boot(&g, i);
+    pass(&g, 1500);
+    obey_all(&g, 8);
+    cr_expect_str_eq(g.view[1].have, "a-host-in-a-far-away-rack-no-1, a-host-in-a-far-away-rack-no-2, "
+                                     "a-host-in-a-far-away-rack-no-3 and 5 more");
     rdzv_free(g.r);
 }
 
