@@ -217,8 +217,10 @@ static void on_writable(uv_poll_t *p, int status, int events)
     socklen_t      len = sizeof code;
 
     (void) events;
-    if (status < 0 || getsockopt(u->fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
-        code = status < 0 ? -status : errno;
+    if (getsockopt(u->fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
+        code = errno;
+    else if (code == 0 && status < 0) /* libuv calls every error EBADF: only the socket knows which it was */
+        code = -status;
     if (code != 0)
         connect_failed(u, code);
     else
