@@ -14,6 +14,8 @@
 #include "agent/attempt.h"
 #include "agent/core/proto.h"
 #include "agent/keeper.h"
+#include "agent/preempt.h"
+#include "agent/progress.h"
 #include "agent/signals.h"
 #include "agent/tell.h"
 #include "agent/terminal.h"
@@ -43,6 +45,7 @@ struct agent {
     struct tell          tell;
     struct workers      *workers;
     struct attempt       attempt;
+    struct preempt       preempt;
     unsigned  n_attempts;       /* that were started here */
     unsigned  n_undrained;      /* workers whose streams are not read to the end */
     bool      is_childless;     /* nothing of the job is left, as of the last reaping */
@@ -227,8 +230,8 @@ static void op_start(void *ctx, const struct rdzv_view *round)
     }
     take_name(a);
     a->is_childless = false;
-    tell_round(&a->tell, round, a->n_attempts - 1);
-    code = attempt_start(&a->attempt, round, a->n_attempts - 1, &err);
+    tell_round(&a->tell, round, round->restarts);
+    code = attempt_start(&a->attempt, round, round->restarts, &err);
     if (code == 0) {
         tell_workers_run(&a->tell);
         return;
@@ -265,6 +268,8 @@ static void op_finish(void *ctx, unsigned status, const char *error)
     sigset_t      mask;
     uint64_t      limit = party_node(a->party)->policy.is_stopped ? a->cfg->logs.drain_ms : UINT64_MAX;
 
+    if (a->preempt.deadline[0] && a->n_attempts > 0 && a->tell.n_failed == 0)
+        status = a->cfg->preempt_exit_code; /* every worker ended well */
     if (error) {
         say(a, -1, "ccrun: error: %s\n", error);
         tell_own_failure(error);
@@ -278,18 +283,43 @@ static void op_finish(void *ctx, unsigned status, const char *error)
     close_all(a, status);
 }
 
+static bool is_no_restart_code(const struct agent *a, unsigned code)
+{
+    return a->cfg->no_restart_codes && a->cfg->no_restart_codes[code & 255];
+}
+
 /* What the others are told of the failure here. */
 static void op_describe(void *ctx, struct rdzv_cause *c)
 {
     struct agent *a = ctx;
 
     c->code = party_node(a->party)->policy.failure_code;
+    c->is_final = c->is_final || is_no_restart_code(a, c->code);
+    if (a->cfg->progress_file)
+        c->progress = progress_fingerprint(a->cfg->progress_file);
     tell_describe(&a->tell, c);
+}
+
+/* The workers go on: what they do about it is theirs. */
+static void announce_preemption(struct agent *a, uint64_t ms_left)
+{
+    unsigned      n = party_node(a->party)->n_alive;
+    struct cc_err err = { 0 };
+
+    if (!preempt_announce(&a->preempt, ms_left, &err))
+        return;
+    if (err.msg[0])
+        say(a, 0, "ccrun: %s\n", err.msg);
+    say(a, 0, "ccrun: this job will be pre-empted in %" PRIu64 " s: told %u worker%s\n", ms_left / 1000, n, plural(n));
+    workers_signal(a->workers, a->cfg->preempt_signal);
 }
 
 static void op_notice(void *ctx, uint64_t ms_left)
 {
-    (void) ctx, (void) ms_left;
+    struct agent *a = ctx;
+
+    if (a->cfg->preempt_signal > 0)
+        announce_preemption(a, ms_left);
 }
 
 static void say_waiting(const struct agent *a, const struct rdzv_view *v)
@@ -309,6 +339,8 @@ static void say_ended(const struct agent *a, const struct rdzv_view *v)
     if (v->cause.kind == RDZV_CAUSE_SAME)
         say(a, 0, "ccrun: rank %u failed in the same way again and again, soon after each start: another restart would not help\n",
             v->cause.rank);
+    if (v->cause.is_final && is_no_restart_code(a, v->cause.code))
+        say(a, 0, "ccrun: status %u is one of --no-restart-codes: no restart\n", v->cause.code);
     if (v->cause.kind == RDZV_CAUSE_NONE || tell_is_ours(&a->tell, &v->cause))
         return; /* the report says it */
     describe_cause(a, why, sizeof why);
@@ -408,12 +440,16 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *info)
 
     if (a->is_done)
         return;
-    if (signum == SIGCHLD)
+    if (signum == SIGCHLD) {
         a->is_childless = workers_reap(a->workers);
-    else if (is_stop(a, signum))
+    } else if (signum == a->cfg->preempt_signal && !a->preempt.deadline[0]) {
+        announce_preemption(a, a->cfg->preempt_deadline); /* here also when the others cannot be told */
+        party_notice(a->party, cc_monotonic_ms(), a->cfg->preempt_deadline);
+    } else if (is_stop(a, signum)) {
         party_signal(a->party, cc_monotonic_ms(), signum);
-    else
+    } else {
         workers_signal(a->workers, signum);
+    }
     if (signum == SIGTSTP && !is_stop(a, signum))
         a->stop_self_at = cc_monotonic_ms() + TSTP_PATIENCE_MS;
     if (signum == SIGCONT) {
@@ -602,6 +638,9 @@ static int set_up(struct agent *a, struct cc_err *err)
         a->status = r < 0 && r != -ENOMEM ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
     }
     a->tell.logs = a->attempt.logs = a->logs;
+    a->attempt.preempt = &a->preempt;
+    if (r == 0 && c->preempt_signal > 0)
+        a->preempt.file = logs_private_file(a->logs, "preempt");
     a->attempt.workers = a->workers;
     a->attempt.terminal = &a->terminal;
     a->attempt.sentry = &a->sentry;
@@ -627,6 +666,7 @@ static void find_cgroup(struct agent *a)
 static void tear_down(struct agent *a)
 {
     attempt_clear(&a->attempt);
+    preempt_clear(&a->preempt);
     a->party = party_free(a->party);
     a->logs = logs_free(a->logs);
     tell_clear(&a->tell);

@@ -55,6 +55,12 @@ struct agent_cfg {
     uint64_t    shutdown_timeout;   /* ms from SIGTERM to SIGKILL; party.node has it too */
     uint64_t    unkillable_timeout; /* ms from SIGKILL to giving up on a worker in D state; also there */
     const int  *stop_signals;     /* signals that stop the job, 0-terminated */
+    const bool *no_restart_codes; /* [256]: a worker's exit status (128 + signal) after which no restart helps */
+    const char *progress_file;    /* a failure at another state of it is another failure; NULL */
+    uint64_t    finish_timeout;   /* ms that the others may run after the first worker ended well; UINT64_MAX: any time */
+    int         preempt_signal;   /* announces a pre-emption; 0: none does */
+    uint64_t    preempt_deadline; /* ms from that signal to the end */
+    unsigned    preempt_exit_code; /* ccrun's exit status when the workers ended well after it */
     const char *signals_to_handle; /* the same as typed: exported to the workers */
 
     struct logs_cfg logs;

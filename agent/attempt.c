@@ -146,8 +146,10 @@ struct workerenv_job agent_env_of(const struct agent_cfg *c, const struct rdzv_v
 
 static int make_env(struct attempt *a, struct cc_err *err)
 {
-    const struct workerenv_job job = agent_env_of(a->cfg, &a->round);
+    struct workerenv_job job = agent_env_of(a->cfg, &a->round);
 
+    job.preempt_file = a->preempt->file;
+    job.preempt_deadline = a->preempt->deadline[0] ? a->preempt->deadline : NULL;
     a->env = workerenv_free(a->env);
     return workerenv_new(&a->env, a->cfg->env, &job, err);
 }

@@ -8,6 +8,7 @@
 #include "agent/agent.h"
 #include "agent/cgroup.h"
 #include "agent/oomscore.h"
+#include "agent/preempt.h"
 #include "agent/sentry.h"
 #include "agent/terminal.h"
 #include "agent/workers.h"
@@ -18,6 +19,7 @@ struct attempt { /* the pointers are set by the agent, and borrowed */
     struct logs      *logs;
     struct terminal  *terminal;
     struct sentry    *sentry;
+    const struct preempt *preempt;
     void            (*started)(void *ctx); /* one more worker lives */
     void             *ctx;
     struct cgroup    *cgroup; /* NULL: none may be made here */

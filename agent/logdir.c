@@ -167,6 +167,15 @@ char *logdir_error_file(struct logdir *d, unsigned attempt, unsigned local_rank)
     return n < 0 ? NULL : path;
 }
 
+char *logdir_private_file(struct logdir *d, const char *name)
+{
+    char *path;
+
+    if (!d->private_dir && make_temporary(&d->private_dir, "ccrun-", d) < 0)
+        return NULL;
+    return asprintf(&path, "%s/%s", d->private_dir, name) < 0 ? NULL : path;
+}
+
 void logdir_close(struct logdir *d)
 {
     if (d->private_dir)

@@ -32,6 +32,8 @@ int logdir_open(struct logdir *d, const char *log_dir, const char *run_id, struc
 char *logdir_worker(struct logdir *d, unsigned attempt, unsigned local_rank, struct cc_err *err);
 /* A path that a worker may write its error to (the caller frees it), or NULL: no directory can be written. */
 char *logdir_error_file(struct logdir *d, unsigned attempt, unsigned local_rank);
+/* A path in the private directory (the caller frees it), or NULL. */
+char *logdir_private_file(struct logdir *d, const char *name);
 void  logdir_close(struct logdir *d); /* removes the private directory */
 
 #endif

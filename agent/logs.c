@@ -600,14 +600,22 @@ const char *logs_attempt_dir(const struct logs *l)
     return l->has_files ? l->dir.attempt : NULL;
 }
 
+char *logs_private_file(struct logs *l, const char *name)
+{
+    return logdir_private_file(&l->dir, name);
+}
+
 const char *logs_error_file(struct logs *l, unsigned local_rank)
 {
     struct worker *w = &l->workers[local_rank];
 
     if (l->cfg.log_dir && !strcmp(l->cfg.log_dir, "/dev/null"))
         return "";
-    if (!w->error_file)
+    if (!w->error_file) {
         w->error_file = logdir_error_file(&l->dir, l->attempt, local_rank);
+        if (w->error_file)
+            (void) unlink(w->error_file); /* of an earlier round of this attempt */
+    }
     return w->error_file ? w->error_file : "";
 }
 

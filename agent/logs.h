@@ -77,6 +77,8 @@ const char *logs_attempt_dir(const struct logs *l); /* the newest attempt's; NUL
  * private directory that logs_free() removes.  Empty: nowhere (--log-dir /dev/null, or nothing can be
  * written).  After logs_open(). */
 const char *logs_error_file(struct logs *l, unsigned local_rank);
+/* A path for a file of the job that goes with it (the caller frees it), or NULL: nothing can be written. */
+char *logs_private_file(struct logs *l, const char *name);
 /* A sentence of our own on the console's stderr, as whole lines between those of the workers.  It may use
  * room that the workers' output does not get, and is dropped only when that is full too. */
 void logs_say(struct logs *l, const char *text);

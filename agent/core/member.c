@@ -148,6 +148,7 @@ static void start(struct member *m, uint64_t now)
 {
     assert(!m->is_busy && m->ready_round == m->view.round && m->view.round > m->work_round);
     m->work_round = m->view.round;
+    m->work_base = m->view.base_rank;
     m->is_busy = true;
     m->has_cause = m->is_done = false;
     node_next(&m->node, now);
@@ -162,11 +163,22 @@ static void halt(struct member *m, uint64_t now)
     node_halt(&m->node, now);
 }
 
+/* Did the job end for what a worker here did?  Then more of it may be known here by now than when it was told. */
+static bool is_cause_ours(const struct member *m)
+{
+    const struct rdzv_cause *c = &m->view.cause;
+
+    return m->has_cause && c->round == m->work_round && c->rank != RDZV_NO_RANK && c->rank >= m->work_base &&
+           c->rank - m->work_base < m->cfg.about.nproc;
+}
+
 static unsigned ended_status(const struct member *m)
 {
     if (m->is_stuck && !m->has_cause)
         return MEMBER_EXIT_STUCK;
-    return m->view.cause.kind == RDZV_CAUSE_NONE ? 0 : m->view.cause.code;
+    if (m->view.cause.kind == RDZV_CAUSE_NONE)
+        return 0;
+    return is_cause_ours(m) ? m->cause.code : m->view.cause.code;
 }
 
 /* Somebody wants the end of this node, or of the job: 0, or 1 when there is nothing else to do. */

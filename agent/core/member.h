@@ -62,6 +62,7 @@ struct member {
     struct rdzv_view view;        /* the newest */
     uint32_t         ready_round; /* the newest for which nothing stood in the way here */
     uint32_t         work_round;  /* of the workers that live, or last lived */
+    uint32_t         work_base;   /* the first of their ranks */
     uint32_t         asked_round, store_round;
     bool             is_known;    /* the coordinator knows this incarnation */
     bool             is_busy;     /* workers live, or may */

@@ -29,6 +29,8 @@ enum var {
     VAR_RUN_ID,
     VAR_USE_AGENT_STORE,
     VAR_SIGNALS,
+    VAR_PREEMPT_FILE,
+    VAR_PREEMPT_DEADLINE,
     N_VARS
 };
 
@@ -51,6 +53,8 @@ static const char *const names[N_VARS] = {
     [VAR_RUN_ID] = "TORCHELASTIC_RUN_ID",
     [VAR_USE_AGENT_STORE] = "TORCHELASTIC_USE_AGENT_STORE",
     [VAR_SIGNALS] = "TORCHELASTIC_SIGNALS_TO_HANDLE",
+    [VAR_PREEMPT_FILE] = "CCRUN_PREEMPT_FILE",
+    [VAR_PREEMPT_DEADLINE] = "CCRUN_PREEMPT_DEADLINE",
 };
 
 /* Set only when the launcher did not inherit them. */
@@ -143,6 +147,8 @@ static int set_job(struct workerenv *e, const struct workerenv_job *j, const boo
         { VAR_RUN_ID, j->run_id },
         { VAR_USE_AGENT_STORE, "True" }, /* Python's spelling: workers compare with exactly this */
         { VAR_SIGNALS, j->signals_to_handle },
+        { VAR_PREEMPT_FILE, j->preempt_file },
+        { VAR_PREEMPT_DEADLINE, j->preempt_deadline },
     };
     size_t i;
     int    r = 0;
@@ -150,7 +156,8 @@ static int set_job(struct workerenv *e, const struct workerenv_job *j, const boo
     for (i = 0; r == 0 && i < CC_COUNT(numbers); i++)
         r = set_number(&e->own[numbers[i].var], names[numbers[i].var], numbers[i].value);
     for (i = 0; r == 0 && i < CC_COUNT(texts); i++)
-        r = set_text(&e->own[texts[i].var], names[texts[i].var], texts[i].value);
+        if (texts[i].value)
+            r = set_text(&e->own[texts[i].var], names[texts[i].var], texts[i].value);
     if (r == 0 && !has_fallback[FALLBACK_OMP] && j->omp_threads > 0)
         r = set_number(&e->fallback[FALLBACK_OMP], fallback_names[FALLBACK_OMP], j->omp_threads);
     if (r == 0 && !has_fallback[FALLBACK_NCCL])

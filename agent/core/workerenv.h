@@ -21,6 +21,8 @@ struct workerenv_job { /* the same for all workers of a node in one attempt */
     unsigned    restart_count, max_restarts;
     unsigned    omp_threads;       /* when OMP_NUM_THREADS is not inherited; 0: leave it unset */
     const char *signals_to_handle; /* TORCHELASTIC_SIGNALS_TO_HANDLE */
+    const char *preempt_file;      /* CCRUN_PREEMPT_FILE: there once a pre-emption was announced; NULL: unset */
+    const char *preempt_deadline;  /* CCRUN_PREEMPT_DEADLINE: one was, before the start; NULL: unset */
     bool        is_virtual_local_rank;
 };
 
