@@ -91,3 +91,21 @@ uint32_t budget_used(const struct budget *b)
 {
     return b->n_used;
 }
+
+void budget_state(struct budget *b, struct fields *f, uint64_t moved)
+{
+    uint32_t n, i;
+
+    fields_u32(f, &b->n_used);
+    fields_u32(f, &b->n_quick);
+    fields_u32(f, &b->n_same);
+    if (b->n_same > 0)
+        fields_cause(f, &b->last);
+    n = b->cfg.window == 0 ? 0 : b->n_used < b->cfg.max_restarts ? b->n_used : b->cfg.max_restarts;
+    for (i = 0; i < n; i++) {
+        uint64_t at = b->times[i];
+
+        fields_u64(f, &at);
+        b->times[i] = at + moved;
+    }
+}

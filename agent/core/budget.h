@@ -5,7 +5,7 @@
 #ifndef AGENT_CORE_BUDGET_H
 #define AGENT_CORE_BUDGET_H
 
-#include "agent/core/rdzv_msg.h"
+#include "agent/core/fields.h"
 #include "store/base/err.h"
 
 enum { BUDGET_WINDOW_MAX = 1024 }; /* restarts that can be counted within a window */
@@ -29,5 +29,10 @@ struct budget *budget_free(struct budget *b); /* accepts NULL, returns NULL */
 /* `ran`: how long the workers had run.  BUDGET_RESTART charges one restart, and *ret_wait is how long to wait with it. */
 enum budget_answer budget_ask(struct budget *b, uint64_t now, uint64_t ran, const struct rdzv_cause *why, uint64_t *ret_wait);
 uint32_t budget_used(const struct budget *b); /* in the whole job */
+
+/* What was used, saved or (into a new one with the same configuration) loaded.  moved: what to add to the times that were
+ * saved, modulo 2^64, since a successor has another clock. */
+enum { BUDGET_STATE_MAX = 12 + FIELDS_CAUSE_MAX + 8 * BUDGET_WINDOW_MAX };
+void budget_state(struct budget *b, struct fields *f, uint64_t moved);
 
 #endif

@@ -103,6 +103,7 @@ static void say_hello(struct member *m, uint64_t now)
         .incarnation = m->cfg.incarnation,
         .seq = ++m->seq,
         .sent_at = now,
+        .term = (uint32_t) (m->view.seq >> RDZV_TERM_SHIFT),
         .phase = phase(m),
         .store_round = m->store_round,
         .has_about = !m->is_known,
@@ -270,11 +271,18 @@ static void learn_clock(struct member *m, uint64_t now, const struct rdzv_view *
 
 void member_view(struct member *m, uint64_t now, const struct rdzv_view *v)
 {
+    bool is_another; /* coordinator, with another clock */
+
     if (m->is_finished || v->incarnation != m->cfg.incarnation || v->seq <= m->view.seq)
         return;
     m->heard_at = now;
+    is_another = v->seq >> RDZV_TERM_SHIFT != m->view.seq >> RDZV_TERM_SHIFT;
+    if (is_another)
+        m->best_rtt = never;
     m->view.seq = v->seq;
     learn_clock(m, now, v);
+    if (is_another && m->has_cause)
+        say_hello(m, now); /* what it was told of that meant nothing to it */
     m->is_known = !v->is_unknown;
     if (v->is_unknown) {
         say_hello(m, now);

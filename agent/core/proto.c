@@ -28,6 +28,7 @@ static void hello(struct fields *io, struct rdzv_hello *h)
     fields_u64(io, &h->incarnation);
     fields_u64(io, &h->seq);
     fields_u64(io, &h->sent_at);
+    fields_u32(io, &h->term);
     fields_u32(io, &h->round);
     h->phase = (enum rdzv_node_phase) fields_number(io, 1, h->phase, RDZV_NODE_N_PHASES - 1);
     fields_u32(io, &h->store_round);

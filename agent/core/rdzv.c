@@ -7,46 +7,18 @@
 #include <string.h>
 
 #include "agent/core/admit.h"
-#include "agent/core/peers.h"
+#include "agent/core/rdzv_inside.h"
 #include "store/base/macros.h"
 
-enum { NODES_MAX = 65536, LATE_MS = 20, LIST_ALWAYS = 64, LIST_EVERY_MS = 1000 };
+enum { LATE_MS = 20, LIST_ALWAYS = 64, LIST_EVERY_MS = 1000 };
 
-static const uint64_t never = UINT64_MAX;
-
-struct rdzv {
-    struct rdzv_cfg cfg;
-    const struct rdzv_ops *ops;
-    void           *ctx;
-    struct budget  *budget;
-    struct peers    peers;
-    struct ranks_node **order, **scratch;     /* [nodes_cap] */
-    struct ranks_sizes sizes;                 /* of the round from SWITCH on */
-    char          (*rank_host)[RDZV_HOST_MAX]; /* [max_nodes]: where the ranks of the last round were */
-    enum rdzv_phase phase;
-    uint32_t        round, active_round; /* active_round: the newest that was ACTIVE, 0: none */
-    uint32_t        n_members, n_done;
-    uint32_t        n_gone; /* members that left this round with their work undone */
-    uint32_t        n_ready, n_placed, n_awaited, n_unreported; /* peers with that flag; n_placed: ready, and no spare */
-    uint32_t        n_rejoins;
-    uint64_t        seq, gather_since, last_call_at, not_before, switch_at, started_at, scale_at;
-    uint64_t        amnesty; /* we were away ourselves: nobody counts as silent before */
-    uint64_t        notice_at;
-    struct peer    *host; /* of the store of the round, from SWITCH on */
-    /* how the last round ended: decided when all of it have told */
-    bool            is_judged, has_failure, has_loss, has_leaver;
-    struct rdzv_cause failure, loss; /* the first of each; loss.at: its last word */
-    struct rdzv_cause why;           /* so far; in ENDED for good */
-    bool            has_why, has_told_all;
-    char            have[RDZV_HAVE_MAX], missing[RDZV_MISSING_MAX];
-    uint64_t        listed_at;
-};
+static const uint64_t never = RDZV_NEVER;
 
 static int check_cfg(const struct rdzv_cfg *c, struct cc_err *err)
 {
-    if (c->min_nodes == 0 || c->min_nodes > c->max_nodes || c->max_nodes > c->nodes_cap || c->nodes_cap > NODES_MAX)
+    if (c->min_nodes == 0 || c->min_nodes > c->max_nodes || c->max_nodes > c->nodes_cap || c->nodes_cap > RDZV_NODES_MAX)
         return cc_fail(err, -EINVAL, "%u to %u nodes, at most %u at a time: not 1 <= min <= max <= %d", c->min_nodes,
-                       c->max_nodes, c->nodes_cap, NODES_MAX);
+                       c->max_nodes, c->nodes_cap, RDZV_NODES_MAX);
     return 0;
 }
 
@@ -96,6 +68,18 @@ struct rdzv *rdzv_free(struct rdzv *r)
     return NULL;
 }
 
+/* ---- what a successor has to know has changed */
+
+static void changed(struct rdzv *r)
+{
+    r->n_changes++;
+}
+
+static void changed_vitally(struct rdzv *r)
+{
+    r->vital = ++r->n_changes;
+}
+
 /* ---- flags of a peer and the numbers of those that have them */
 
 static void count(uint32_t *n, bool *has, bool will)
@@ -137,6 +121,7 @@ static void drop(struct rdzv *r, struct peer *p)
     if (r->host == p)
         r->host = NULL;
     peers_remove(&r->peers, p);
+    changed(r);
 }
 
 /* ---- views */
@@ -289,6 +274,7 @@ static void end(struct rdzv *r, uint64_t now, enum rdzv_cause_kind kind)
     r->switch_at = r->scale_at = never;
     r->why.kind = kind;
     r->has_why = true;
+    changed_vitally(r);
     tell_all(r, now);
 }
 
@@ -320,6 +306,7 @@ static void enter_gather(struct rdzv *r, uint64_t now)
         p->is_member = p->is_member && was_active;
         p->is_done = false;
     }
+    changed_vitally(r);
     tell_all(r, now);
 }
 
@@ -361,7 +348,7 @@ static void enter_active(struct rdzv *r, uint64_t now)
     assert(r->phase == RDZV_SWITCH && r->host);
     r->phase = RDZV_ACTIVE;
     r->active_round = r->round;
-    r->started_at = now;
+    r->started_at = r->earliest = now;
     r->switch_at = never;
     r->n_done = r->n_gone = 0;
     r->is_judged = r->has_failure = r->has_loss = r->has_leaver = r->has_why = false;
@@ -373,6 +360,7 @@ static void enter_active(struct rdzv *r, uint64_t now)
         memcpy(r->rank_host[p->rank.group_rank], p->host, sizeof(p->host));
     }
     plan_scaling(r, now); /* for those that came too late for this one */
+    changed_vitally(r);
     tell_all(r, now);
 }
 
@@ -402,7 +390,7 @@ static void blame(struct rdzv *r)
 
 static void note_failure(struct rdzv *r, uint64_t now, const struct rdzv_cause *c)
 {
-    uint64_t at = c->at < r->started_at ? r->started_at : c->at > now ? now : c->at;
+    uint64_t at = c->at < r->earliest ? r->earliest : c->at > now ? now : c->at;
 
     if (r->is_judged || c->round != r->active_round || (r->has_failure && r->failure.at <= at))
         return;
@@ -456,6 +444,7 @@ static void judge(struct rdzv *r, uint64_t now)
     if (r->is_judged || (r->n_unreported > 0 && now < settled_at(r)))
         return;
     r->is_judged = true;
+    changed(r);
     if (r->has_loss && r->why.kind == RDZV_CAUSE_LOST) {
         if (r->n_rejoins++ >= r->cfg.max_rejoins)
             end(r, now, RDZV_CAUSE_LOST);
@@ -569,6 +558,7 @@ static void retire(struct rdzv *r, struct peer *p, uint64_t now, const struct rd
     }
     p->is_stuck = p->is_stuck || h->phase == RDZV_NODE_STUCK;
     p->is_leaving = !p->is_stuck;
+    changed(r);
     clear(r, p);
     if (is_gone)
         drop(r, p);
@@ -687,6 +677,7 @@ static struct peer *admit_newcomer(struct rdzv *r, const struct rdzv_event *ev)
     }
     p = peers_add(&r->peers, ev->now, ev->hello->incarnation, about);
     p->first_round = r->round;
+    changed(r);
     return p;
 }
 
@@ -715,9 +706,12 @@ static void hello(struct rdzv *r, const struct rdzv_event *ev)
     r->has_told_all = false;
     if (h->notice_ms > 0 && r->notice_at == 0) {
         r->notice_at = ev->now + h->notice_ms;
+        changed(r);
         tell_all(r, ev->now);
     }
-    hear(r, p, ev->now, h);
+    /* When a failure was is told by the clock of the coordinator before this one: the answer is this one's. */
+    if (!h->has_cause || h->term == r->seq >> RDZV_TERM_SHIFT)
+        hear(r, p, ev->now, h);
     if (!r->has_told_all && peers_find(&r->peers, h->incarnation) == p)
         tell(r, p, ev->now);
 }
@@ -823,6 +817,12 @@ void rdzv_event(struct rdzv *r, const struct rdzv_event *ev)
 bool rdzv_knows(const struct rdzv *r, uint64_t incarnation)
 {
     return peers_find(&r->peers, incarnation) != NULL;
+}
+
+uint64_t rdzv_changes(const struct rdzv *r, uint64_t *ret_vital)
+{
+    *ret_vital = r->vital;
+    return r->n_changes;
 }
 
 void rdzv_status(const struct rdzv *r, struct rdzv_status *ret)

@@ -75,6 +75,22 @@ uint64_t rdzv_deadline(const struct rdzv *r); /* UINT64_MAX: nothing is due */
 /* Whether that agent is one of the job's: it is not, or not any more, when its connection may be closed. */
 bool rdzv_knows(const struct rdzv *r, uint64_t incarnation);
 
+/* A successor may go on where this coordinator was, when it has what rdzv_save() wrote.  Whatever a view says must be saved
+ * before it is sent, or the successor could say something else: so a view that was made when *ret_vital changes had happened
+ * waits until a state with so many is saved.  The rest may be saved later.  Returns how many changes there were. */
+uint64_t rdzv_changes(const struct rdzv *r, uint64_t *ret_vital);
+
+size_t rdzv_save_max(const struct rdzv_cfg *cfg); /* bytes */
+
+/* Returns the number of bytes, at most rdzv_save_max(). */
+size_t rdzv_save(const struct rdzv *r, uint64_t now, uint8_t *ret);
+
+/* Into a new one that has heard nothing yet: a new round begins, which waits for all that were there, but the job's end,
+ * its budget, the ranks and the round of the workers are what they were.  The state must be the newest that there is.
+ * -ESTALE: it is of a job with another plan; -EINVAL: it is damaged, or there are more nodes than nodes_cap.  r is to be
+ * freed then. */
+int rdzv_load(struct rdzv *r, uint64_t now, const uint8_t *bytes, size_t n, struct cc_err *err);
+
 struct rdzv_status {
     enum rdzv_phase phase;
     uint32_t round, n_known, n_members, n_done, n_ready, restarts, rejoins;

@@ -23,6 +23,9 @@ enum { /* room for texts, with their NUL; longer ones are cut by who fills them 
 
 #define RDZV_NO_RANK UINT32_MAX
 
+/* The upper bits of a view's seq count the coordinators of the job, one after the other: each has its own clock. */
+#define RDZV_TERM_SHIFT 40
+
 enum rdzv_node_phase {
     RDZV_NODE_READY,   /* no worker lives; the node waits for `round` */
     RDZV_NODE_RUNNING, /* workers of `round` live */
@@ -84,6 +87,7 @@ struct rdzv_hello {
     uint64_t incarnation;  /* of the agent, random */
     uint64_t seq;          /* rises with every hello */
     uint64_t sent_at;      /* the node's clock */
+    uint32_t term;         /* of the newest view: cause.at is by the clock of that coordinator; see RDZV_TERM_SHIFT */
     uint32_t round;        /* READY: the one it is ready for; else that of its workers */
     enum rdzv_node_phase phase;
     uint32_t store_round;  /* the key space that it hosts, see rdzv_view.hosts_store; 0: none */

@@ -14,8 +14,8 @@ import mutants_rdzv
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
 LONE = ['agent/core/' + f for f in ('node.c', 'group.c', 'policy.c')]
-MANY = LONE + ['agent/core/' + f for f in ('rdzv.c', 'member.c', 'ranks.c', 'peers.c', 'budget.c', 'admit.c', 'proto.c', 'fields.c')]
-SIM_RDZV = ['tests/sim/sim_rdzv.c', 'tests/sim/sim_world.c', 'tests/sim/sim_queue.c', 'store/base/err.c']
+MANY = LONE + ['agent/core/' + f for f in ('rdzv.c', 'member.c', 'ranks.c', 'peers.c', 'budget.c', 'admit.c', 'proto.c', 'fields.c', 'rdzv_state.c')]
+SIM_RDZV = ['tests/sim/sim_%s.c' % f for f in ('rdzv', 'world', 'check', 'takeover', 'queue')] + ['store/base/err.c']
 GROUP, NODE, POLICY = 'agent/core/group.c', 'agent/core/node.c', 'agent/core/policy.c'
 
 # what is broken, file, old text, new text, why no oracle can see it (None: it must be caught)

@@ -1,5 +1,5 @@
 """The planted bugs of the job of many nodes, for mutants.py: the rules of rdzv, member, ranks, peers, budget and led nodes."""
-RDZV, MEMBER, NODE = 'agent/core/rdzv.c', 'agent/core/member.c', 'agent/core/node.c'
+RDZV, STATE, MEMBER, NODE = 'agent/core/rdzv.c', 'agent/core/rdzv_state.c', 'agent/core/member.c', 'agent/core/node.c'
 RANKS, PEERS, BUDGET, ADMIT = 'agent/core/ranks.c', 'agent/core/peers.c', 'agent/core/budget.c', 'agent/core/admit.c'
 
 # what is broken, file, old text, new text, why no oracle can see it (None: it must be caught)
@@ -102,4 +102,19 @@ MUTANTS = [
      'ranks only ever go down, which is what a game can see; a unit test proves the fewest moves'),
     ('newcomers come first', RANKS, 'return (struct key) { 1, (uint64_t) n->previous };\n    return newcomer(n, 2);',
      'return (struct key) { 3, (uint64_t) n->previous };\n    return newcomer(n, 1);', None),
+    # a successor of the coordinator
+    ('a successor goes on in the round of before', STATE, 'r->round++;', '', None),
+    ('a round is told before it is saved', RDZV, 'changed_vitally(r);\n    tell_all(r, now);\n}\n\n/* What is left', 'tell_all(r, now);\n}\n\n/* What is left',
+     None),
+    ('an end is told before it is saved', RDZV, 'r->has_why = true;\n    changed_vitally(r);', 'r->has_why = true;', None),
+    ('a successor does not know who was there', STATE, 'p->is_awaited = is_here;', 'p->is_awaited = false;', None),
+    ('a successor speaks like its predecessor', STATE, '(h.term + 1) << RDZV_TERM_SHIFT', 'h.term << RDZV_TERM_SHIFT',
+     'in a short game it soon has said more than its predecessor; a unit test looks at the number'),
+    ('a successor forgets who had which rank', STATE, 'p->rank.previous = in.rank.previous;', '', None),
+    ('a successor has a budget of its own', STATE, 'budget_state(r->budget, &f, now - h.saved_at);',
+     '{ struct budget *b = budget_new(&r->cfg.budget, err); budget_state(b, &f, 0); budget_free(b); }', None),
+    ('nobody is blamed for being gone with the coordinator', STATE, 'p->seen = 0; /* should', '/* should', None),
+    ('the clock of another coordinator is taken for that of the last', MEMBER, 'if (is_another)\n        m->best_rtt = never;', '', None),
+    ('a time by the clock of the predecessor is taken for one of ours', RDZV, '!h->has_cause || h->term ==', '1 || h->term ==',
+     'the first sample of the new clock has an error too, for which a game allows; a unit test asks'),
 ]

@@ -4,7 +4,10 @@
 
 #include <stdint.h>
 
-enum event_kind { EV_TO_COORD, EV_TO_AGENT, EV_WAKE, EV_COORD_WAKE, EV_BOOT, EV_FAULT, EV_HEAL, EV_BROKEN, EV_CONNECT, EV_FAIL };
+enum event_kind {
+    EV_TO_COORD, EV_TO_AGENT, EV_WAKE, EV_COORD_WAKE, EV_BOOT, EV_FAULT, EV_HEAL, EV_BROKEN, EV_CONNECT, EV_FAIL, EV_SAVED,
+    EV_TAKEOVER,
+};
 
 struct blob { /* a message on its way, perhaps twice */
     unsigned n_uses;

@@ -6,6 +6,7 @@
  * In a game, messages are lost, doubled and up to 20 s late, links are cut both ways or one way, break and come back; agents
  * crash with and without a word and come back with the same address, or never; the coordinator stalls; workers fail, fail
  * because others did, ignore SIGTERM, sit in D state; agents are stopped, more come, and some are done before the others.
+ * In some games the coordinator's state is saved, and it dies, with its agent or without; another agent's takes over.
  * Checked all the time:
  *   O1  a rank of a round starts once, all are told the same, ranks are dense, and there are min to max nodes
  *   O2  workers of two rounds live neither on one node nor on two that the coordinator counts on
@@ -88,6 +89,8 @@ static void schedule_faults(struct world *w)
         world_fault(w, world_random(w, FAULTS_S * second), (uint32_t) world_random(w, w->n), faults[world_random(w, 7)]);
     if (world_chance(w, 20000))
         world_fault(w, world_random(w, FAULTS_S * second), (uint32_t) world_random(w, w->n), FAULT_TERM);
+    for (i = w->is_durable ? world_random(w, 5) : 0; i > 0; i--)
+        world_fault(w, world_random(w, FAULTS_S * second), 0, world_chance(w, 50000) ? FAULT_DEPOSE : FAULT_USURP);
 }
 
 static void set_up(struct world *w, uint64_t seed, bool is_verbose)
@@ -98,6 +101,7 @@ static void set_up(struct world *w, uint64_t seed, bool is_verbose)
     bool            has_wishes = world_chance(&dice, 25000), is_rough = world_chance(&dice, 50000);
 
     world_init(w, seed, n, &cfg);
+    w->is_durable = seed % 3 == 0;
     w->is_verbose = is_verbose;
     w->calm_at = FAULTS_S * second;
     if (world_chance(&dice, 40000))

@@ -39,7 +39,7 @@ void world_broken(const struct world *w, const char *fmt, ...)
     exit(1);
 }
 
-__attribute__((format(printf, 2, 3))) static void trace(const struct world *w, const char *fmt, ...)
+void world_trace(const struct world *w, const char *fmt, ...)
 {
     va_list ap;
 
@@ -63,7 +63,7 @@ static uint64_t delay(struct world *w, uint32_t agent)
 {
     uint64_t d = w->latency + world_random(w, w->jitter + 1);
 
-    if (agent == 0)
+    if (agent == w->host)
         return 1; /* the coordinator's own node */
     if (is_calm(w))
         return d;
@@ -136,14 +136,21 @@ static void note_lost(struct agent *a)
         world_broken(a->w, "O11: agent %u is lost, but it was there all the time", a->id);
 }
 
+void world_send_view(struct world *w, uint64_t link, const struct rdzv_view *v)
+{
+    struct proto_msg m = { .type = PROTO_VIEW, .u.view = *v };
+
+    transmit(w, EV_TO_AGENT, agent_of_link(w, link)->id, link, &m);
+}
+
 static void coord_view(void *ctx, uint64_t link, const struct rdzv_view *v)
 {
-    struct world    *w = ctx;
-    struct proto_msg m = { .type = PROTO_VIEW, .u.view = *v };
+    struct world *w = ctx;
 
     if (v->is_unknown)
         note_lost(agent_of_link(w, link));
-    transmit(w, EV_TO_AGENT, agent_of_link(w, link)->id, link, &m);
+    if (!takeover_holds(w, link, v))
+        world_send_view(w, link, v);
 }
 
 static void coord_refuse(void *ctx, uint64_t link, const struct rdzv_refused *r)
@@ -151,53 +158,39 @@ static void coord_refuse(void *ctx, uint64_t link, const struct rdzv_refused *r)
     struct world    *w = ctx;
     struct proto_msg m = { .type = PROTO_REFUSED, .u.refused = *r };
 
-    trace(w, "refused: %s", r->sentence);
+    world_trace(w, "refused: %s", r->sentence);
     transmit(w, EV_TO_AGENT, agent_of_link(w, link)->id, link, &m);
 }
 
-static const struct rdzv_ops coord_ops = { coord_view, coord_refuse };
-
-static void check_first_cause(struct world *w);
-static void check_all_done(const struct world *w, const struct rdzv_status *s);
-
-static void check_coord(struct world *w)
-{
-    struct rdzv_status s;
-
-    rdzv_status(w->coord, &s);
-    if (w->has_ended && s.phase != RDZV_ENDED)
-        world_broken(w, "O6: a job that had ended goes on");
-    if (s.restarts > w->n_failed_rounds - w->n_victim_rounds)
-        world_broken(w, "O4: %u restarts, but workers failed in %u rounds, in %u of these because of a loss", s.restarts,
-                     w->n_failed_rounds, w->n_victim_rounds);
-    if (s.restarts + s.rejoins + 2 < w->n_failed_rounds)
-        world_broken(w, "O4: %u restarts and %u losses, but workers failed in %u rounds", s.restarts, s.rejoins,
-                     w->n_failed_rounds);
-    if (s.restarts > w->cfg.budget.max_restarts && w->cfg.budget.window == 0)
-        world_broken(w, "O4: %u restarts of %u", s.restarts, w->cfg.budget.max_restarts);
-    if (s.phase == RDZV_ENDED && !w->has_ended) {
-        w->has_ended = true;
-        w->end = s.cause;
-        w->ended_at = w->now;
-        trace(w, "ended: kind %d rank %u on %s: %s", (int) s.cause.kind, s.cause.rank, s.cause.host, s.cause.text);
-        check_first_cause(w);
-        check_all_done(w, &s);
-    }
-}
+const struct rdzv_ops world_coord_ops = { coord_view, coord_refuse };
 
 static void coord_event(struct world *w, struct rdzv_event ev)
 {
-    uint64_t due, from = w->measures ? clock_ns() : 0;
+    uint64_t from = w->measures ? clock_ns() : 0;
 
-    ev.now = w->now / MS;
+    if (w->is_leaderless)
+        return;
+    ev.now = world_coord_now(w);
     rdzv_event(w->coord, &ev);
     if (w->measures)
         w->coord_ns += clock_ns() - from;
     if (!w->measures)
-        check_coord(w);
-    due = rdzv_deadline(w->coord);
-    if (due != never && due * MS < w->coord_wake_at) {
-        w->coord_wake_at = due * MS > w->now ? due * MS : w->now;
+        world_check_coord(w);
+    takeover_save(w);
+    world_arm_coord(w);
+}
+
+uint64_t world_coord_now(const struct world *w)
+{
+    return (w->now + w->coord_offset) / MS;
+}
+
+void world_arm_coord(struct world *w)
+{
+    uint64_t due = rdzv_deadline(w->coord), at = due == never ? never : due * MS - w->coord_offset;
+
+    if (due != never && at < w->coord_wake_at && !w->is_leaderless) {
+        w->coord_wake_at = at > w->now ? at : w->now;
         queue_push(&w->queue, (struct event) { .at = w->coord_wake_at, .kind = EV_COORD_WAKE });
     }
 }
@@ -324,7 +317,7 @@ static void start_proc(struct agent *a, struct proc *p)
 
     *p = (struct proc) { .is_alive = true, .ends_at = never };
     p->ignores_term = world_chance(w, w->odds.ignores_term);
-    p->is_stuck = a->id != 0 && !is_calm(w) && world_chance(w, w->odds.stuck);
+    p->is_stuck = a->id != w->host && !is_calm(w) && world_chance(w, w->odds.stuck);
     if (!is_calm(w) && world_chance(w, w->odds.fails)) {
         p->ends_at = w->now + world_random(w, (world_chance(w, 50000) ? 15000 : 1000) * MS);
         p->status = (int) (1 + world_random(w, 3)) << 8;
@@ -342,7 +335,7 @@ static void op_start(void *ctx, const struct rdzv_view *v)
     unsigned      i;
     bool          is_short; /* its workers end well soon, whatever the others do */
 
-    trace(w, "agent %u starts round %u as %u of %u, base %u of %u", a->id, v->round, v->group_rank, v->group_world,
+    world_trace(w, "agent %u starts round %u as %u of %u, base %u of %u", a->id, v->round, v->group_rank, v->group_world,
           v->base_rank, v->world);
     if (v->round <= a->started_round && a->started_round != 0)
         world_broken(w, "O1: agent %u starts round %u after %u", a->id, v->round, a->started_round);
@@ -437,7 +430,7 @@ static void op_news(void *ctx, enum member_news news, const struct rdzv_view *vi
 {
     struct agent *a = ctx;
 
-    trace(a->w, "agent %u: news %d in round %u%s%s", a->id, (int) news, view->round, view->missing[0] ? ", missing " : "",
+    world_trace(a->w, "agent %u: news %d in round %u%s%s", a->id, (int) news, view->round, view->missing[0] ? ", missing " : "",
           view->missing);
 }
 
@@ -452,7 +445,7 @@ static void op_finish(void *ctx, unsigned status)
     struct agent *a = ctx;
     bool          is_left = a->m.node.policy.is_stopped;
 
-    trace(a->w, "agent %u exits with %u", a->id, status);
+    world_trace(a->w, "agent %u exits with %u", a->id, status);
     a->is_up = false;
     a->has_exited = true;
     a->status = status;
@@ -489,7 +482,7 @@ static void boot(struct world *w, struct agent *a)
     a->started_round = 0;
     a->wake_at = never;
     cfg.incarnation = world_random(w, never);
-    trace(w, "agent %u boots", a->id);
+    world_trace(w, "agent %u boots", a->id);
     member_init(&a->m, &cfg, agent_now(a), &ops, a);
     rearm(a);
 }
@@ -523,7 +516,7 @@ static void note_failure(struct agent *a)
 
     if (a->failed_at != 0)
         return;
-    trace(w, "agent %u: a worker fails in round %u", a->id, a->started_round);
+    world_trace(w, "agent %u: a worker fails in round %u", a->id, a->started_round);
     a->failed_at = w->now;
     if (a->started_round != w->last_failed_round) {
         w->n_failed_rounds++;
@@ -555,56 +548,9 @@ static void wake(struct agent *a)
     settle(a);
 }
 
-/* The error of the clock that the agent computes with, in us. */
-static uint64_t clock_error(const struct agent *a)
-{
-    int64_t e = (int64_t) (a->m.ahead * MS) + (int64_t) a->offset;
-
-    return (uint64_t) (e < 0 ? -e : e);
-}
-
-static void check_first_cause(struct world *w)
-{
-    const struct agent *named;
-    uint32_t            i;
-
-    if (w->end.kind != RDZV_CAUSE_WORKER && w->end.kind != RDZV_CAUSE_SAME)
-        return;
-    named = &w->agents[strtoul(w->end.host + 1, NULL, 10) % w->n];
-    if (!named->is_up || named->started_round != w->end.round)
-        return;
-    if (named->failed_at == 0)
-        world_broken(w, "O8: the cause names agent %u, whose workers did not fail", named->id);
-    for (i = 0; i < w->n; i++) {
-        const struct agent *a = &w->agents[i];
-        bool                is_there = a->is_up && !a->is_cut_in && !a->is_cut_out && !a->was_lost;
-        bool                could_tell = is_there && a->away_since < a->failed_at;
-
-        if (a->failed_at == 0 || a->started_round != w->end.round || !could_tell || !rdzv_knows(w->coord, a->m.cfg.incarnation))
-            continue;
-        if (a->failed_at + clock_error(a) + clock_error(named) + 3 * MS < named->failed_at)
-            world_broken(w, "O8: the cause names agent %u, but %u failed %llu us before", named->id, a->id,
-                         (unsigned long long) (named->failed_at - a->failed_at));
-    }
-}
-
-/* A job that ended well has no member that still works. */
-static void check_all_done(const struct world *w, const struct rdzv_status *s)
-{
-    uint32_t i;
-
-    for (i = 0; i < w->n && s->cause.kind == RDZV_CAUSE_NONE; i++) {
-        const struct agent *a = &w->agents[i];
-
-        if (a->is_up && a->m.is_busy && !a->m.is_leaving && a->started_round == s->round &&
-            rdzv_knows(w->coord, a->m.cfg.incarnation))
-            world_broken(w, "O10: the job ends well, but agent %u still works", i);
-    }
-}
-
 /* ---- faults */
 
-static void kill_agent(struct agent *a, bool is_seen)
+void world_kill_agent(struct agent *a, bool is_seen)
 {
     struct world *w = a->w;
     struct round *r = &w->rounds[a->started_round % N_ROUNDS_KEPT];
@@ -627,13 +573,17 @@ static void strike(struct world *w, struct agent *a, enum fault fault)
         w->stalled_until = heals_in > w->stalled_until ? heals_in : w->stalled_until;
         return;
     }
-    if (!a->is_up || a->id == 0)
+    if (fault == FAULT_DEPOSE || fault == FAULT_USURP) {
+        takeover_begin(w, fault == FAULT_USURP);
         return;
-    trace(w, "agent %u: fault %d", a->id, (int) fault);
+    }
+    if (!a->is_up || a->id == w->host)
+        return;
+    world_trace(w, "agent %u: fault %d", a->id, (int) fault);
     if (fault != FAULT_FLAP && fault != FAULT_TERM)
         a->away_since = w->now;
     if (fault == FAULT_CRASH || fault == FAULT_POWER) {
-        kill_agent(a, fault == FAULT_CRASH);
+        world_kill_agent(a, fault == FAULT_CRASH);
         if (!w->measures && world_chance(w, 75000))
             world_boot(w, w->now + 100 * MS + world_random(w, 15000 * MS), a->id);
         else
@@ -700,7 +650,7 @@ static void handle(struct world *w, const struct event *e)
             wake(a);
         break;
     case EV_COORD_WAKE:
-        if (e->at != w->coord_wake_at)
+        if (e->at != w->coord_wake_at || w->is_leaderless)
             break;
         w->coord_wake_at = never;
         coord_event(w, (struct rdzv_event) { .kind = RDZV_EV_TICK });
@@ -725,6 +675,12 @@ static void handle(struct world *w, const struct event *e)
             rearm(a);
         }
         break;
+    case EV_SAVED:
+        takeover_saved(w, e->arg);
+        break;
+    case EV_TAKEOVER:
+        takeover_end(w);
+        break;
     case EV_FAIL:
         if (a->is_up && a->procs[0].is_alive && !a->procs[0].is_ending) {
             end_proc(a, &a->procs[0], 0, 1 << 8);
@@ -745,10 +701,10 @@ static void check_absent(struct world *w)
     w->last_check = w->now;
     rdzv_status(w->coord, &s);
     r = &w->rounds[s.round % N_ROUNDS_KEPT];
-    for (k = 0; s.phase == RDZV_ACTIVE && r->number == s.round && k < r->group_world; k++) {
+    for (k = 0; s.phase == RDZV_ACTIVE && !w->is_leaderless && r->number == s.round && k < r->group_world; k++) {
         const struct agent *a = r->owner[k] == UINT32_MAX ? NULL : &w->agents[r->owner[k]];
 
-        if (a && (!a->is_up || a->is_cut_out) && !a->m.is_done && w->now - a->away_since > bound)
+        if (a && a->started_round == s.round && (!a->is_up || a->is_cut_out) && !a->m.is_done && w->now - a->away_since > bound)
             world_broken(w, "O3: round %u goes on without agent %u", s.round, a->id);
     }
     for (k = 0; k < w->n; k++) {
@@ -788,7 +744,7 @@ bool world_is_settled(const struct world *w)
     uint32_t           n_busy = 0, n_waiting = 0, i;
 
     rdzv_status(w->coord, &s);
-    if (s.phase != RDZV_ACTIVE)
+    if (s.phase != RDZV_ACTIVE || w->is_leaderless)
         return false;
     for (i = 0; i < w->n; i++) {
         const struct agent *a = &w->agents[i];
@@ -821,7 +777,7 @@ void world_init(struct world *w, uint64_t seed, uint32_t n_agents, const struct 
         if (!w->rounds[i].owner || !w->rounds[i].base)
             abort();
     }
-    w->coord = rdzv_new(cfg, 0, &coord_ops, w, &err);
+    w->coord = rdzv_new(cfg, 0, &world_coord_ops, w, &err);
     if (!w->coord || !w->agents)
         world_broken(w, "%s", err.msg);
     for (i = 0; i < n_agents; i++) {
@@ -845,6 +801,8 @@ void world_free(struct world *w)
         free(w->rounds[i].base);
     }
     rdzv_free(w->coord);
+    free(w->saved.bytes);
+    free(w->pending.bytes);
     free(w->agents);
 }
 

@@ -38,12 +38,21 @@ struct agent {
     uint32_t      nproc, last_store_round, started_round, started_rank;
     struct proc   procs[MAX_PROCS];
     uint64_t      failed_at;     /* of the first failure in started_round; 0: none */
+    bool             has_held;   /* a view for it waits until the state of the coordinator is saved */
+    struct rdzv_view held;
+    uint64_t         held_link, held_needs;
 };
 
 struct round { /* what the first that started in it was told */
     uint32_t  number, group_world, world, restarts, n_started;
     uint64_t  first_failure, first_loss;
     uint32_t *owner, *base; /* by group rank; UINT32_MAX: did not start */
+};
+
+struct image { /* a saved state of the coordinator; n 0: none */
+    uint8_t *bytes;
+    size_t   n;
+    uint64_t version;
 };
 
 struct odds { /* of 100,000 messages or starts, until it is calm */
@@ -70,9 +79,17 @@ struct world {
     bool          has_ended, measures, is_verbose;
     struct rdzv_cause end;
     uint64_t      ended_at;
+    bool          is_durable;    /* the coordinator's state is saved, and another takes over when it is gone */
+    bool          is_leaderless, is_saving, has_struck_end;
+    uint64_t      coord_offset;  /* of the clock of its node, from ours */
+    uint32_t      host;          /* the agent in which the coordinator lives */
+    uint64_t      term;
+    struct image  saved, pending;
+    uint32_t      n_takeovers;
 };
 
-enum fault { FAULT_CRASH, FAULT_POWER, FAULT_CUT, FAULT_CUT_IN, FAULT_CUT_OUT, FAULT_FLAP, FAULT_STALL, FAULT_TERM, N_FAULTS };
+/* DEPOSE: the coordinator is gone, but its agent lives on; USURP: both are gone.  Only when it is_durable. */
+enum fault { FAULT_CRASH, FAULT_POWER, FAULT_CUT, FAULT_CUT_IN, FAULT_CUT_OUT, FAULT_FLAP, FAULT_STALL, FAULT_DEPOSE, FAULT_USURP, FAULT_TERM, N_FAULTS };
 
 void world_init(struct world *w, uint64_t seed, uint32_t n_agents, const struct rdzv_cfg *cfg);
 void world_free(struct world *w);
@@ -82,6 +99,22 @@ void world_fail(struct world *w, uint64_t at, uint32_t agent); /* a worker of it
 void world_finish(struct world *w); /* all workers, also of rounds to come, end well within 2 s */
 void world_run(struct world *w, uint64_t until);
 bool world_is_settled(const struct world *w); /* every agent that can is in the round of the job, or a spare */
+void world_send_view(struct world *w, uint64_t link, const struct rdzv_view *v);
+void world_check_coord(struct world *w); /* sim_check.c */
+__attribute__((format(printf, 2, 3))) void world_trace(const struct world *w, const char *fmt, ...);
+void world_arm_coord(struct world *w);
+uint64_t world_coord_now(const struct world *w);
+void world_kill_agent(struct agent *a, bool is_seen);
+extern const struct rdzv_ops world_coord_ops;
+
+/* sim_takeover.c: the coordinator's state is saved, and another coordinator goes on with it; nothing without is_durable. */
+bool takeover_holds(struct world *w, uint64_t link, const struct rdzv_view *v); /* the view waits for the state */
+bool takeover_is_saved(const struct world *w); /* all that a view says now */
+void takeover_save(struct world *w);
+void takeover_saved(struct world *w, uint64_t term);
+void takeover_begin(struct world *w, bool agent_dies);
+void takeover_end(struct world *w);
+
 uint64_t world_random(struct world *w, uint64_t n);
 bool world_chance(struct world *w, uint32_t of_100000);
 __attribute__((noreturn, format(printf, 2, 3))) void world_broken(const struct world *w, const char *fmt, ...);

@@ -1,0 +1,42 @@
+/* rdzv_inside.h - what the coordinator of a job remembers: for rdzv.c, which decides, and rdzv_state.c, which saves. */
+#ifndef AGENT_CORE_RDZV_INSIDE_H
+#define AGENT_CORE_RDZV_INSIDE_H
+
+#include "agent/core/peers.h"
+#include "agent/core/rdzv.h"
+
+enum { RDZV_NODES_MAX = 65536 };
+
+#define RDZV_NEVER UINT64_MAX
+
+struct rdzv {
+    struct rdzv_cfg cfg;
+    const struct rdzv_ops *ops;
+    void           *ctx;
+    struct budget  *budget;
+    struct peers    peers;
+    struct ranks_node **order, **scratch;     /* [nodes_cap] */
+    struct ranks_sizes sizes;                 /* of the round from SWITCH on */
+    char          (*rank_host)[RDZV_HOST_MAX]; /* [max_nodes]: where the ranks of the last round were */
+    enum rdzv_phase phase;
+    uint32_t        round, active_round; /* active_round: the newest that was ACTIVE, 0: none */
+    uint32_t        n_members, n_done;
+    uint32_t        n_gone; /* members that left this round with their work undone */
+    uint32_t        n_ready, n_placed, n_awaited, n_unreported; /* peers with that flag; n_placed: ready, and no spare */
+    uint32_t        n_rejoins;
+    uint64_t        seq, gather_since, last_call_at, not_before, switch_at, started_at, scale_at;
+    uint64_t        earliest; /* at which a worker of the last round can have failed */
+    uint64_t        amnesty; /* we were away ourselves: nobody counts as silent before */
+    uint64_t        notice_at;
+    struct peer    *host; /* of the store of the round, from SWITCH on */
+    /* how the last round ended: decided when all of it have told */
+    bool            is_judged, has_failure, has_loss, has_leaver;
+    struct rdzv_cause failure, loss; /* the first of each; loss.at: its last word */
+    struct rdzv_cause why;           /* so far; in ENDED for good */
+    bool            has_why, has_told_all;
+    char            have[RDZV_HAVE_MAX], missing[RDZV_MISSING_MAX];
+    uint64_t        listed_at;
+    uint64_t        n_changes, vital; /* of what rdzv_save() saves; see there */
+};
+
+#endif

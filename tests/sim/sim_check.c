@@ -1,0 +1,79 @@
+#include <stdlib.h>
+
+#include "tests/sim/sim_world.h"
+
+/* ---- what must hold of the coordinator at every moment */
+
+/* The error of the clock that the agent computes with, in us. */
+static uint64_t clock_error(const struct agent *a)
+{
+    /* The first samples of another coordinator's clock may be of late or held views, and better ones came since. */
+    uint64_t extra = a->w->n_takeovers > 0 ? 450 * MS : 0;
+    int64_t  e = (int64_t) (a->m.ahead * MS) + (int64_t) a->offset - (int64_t) a->w->coord_offset;
+
+    return extra + (uint64_t) (e < 0 ? -e : e);
+}
+
+static void check_first_cause(struct world *w)
+{
+    const struct agent *named;
+    uint32_t            i;
+
+    if (w->end.kind != RDZV_CAUSE_WORKER && w->end.kind != RDZV_CAUSE_SAME)
+        return;
+    named = &w->agents[strtoul(w->end.host + 1, NULL, 10) % w->n];
+    if (!named->is_up || named->started_round != w->end.round)
+        return;
+    if (named->failed_at == 0)
+        world_broken(w, "O8: the cause names agent %u, whose workers did not fail", named->id);
+    for (i = 0; i < w->n; i++) {
+        const struct agent *a = &w->agents[i];
+        bool                is_there = a->is_up && !a->is_cut_in && !a->is_cut_out && !a->was_lost;
+        bool                could_tell = is_there && a->away_since < a->failed_at;
+
+        if (a->failed_at == 0 || a->started_round != w->end.round || !could_tell || !rdzv_knows(w->coord, a->m.cfg.incarnation))
+            continue;
+        if (a->failed_at + clock_error(a) + clock_error(named) + 3 * MS < named->failed_at)
+            world_broken(w, "O8: the cause names agent %u, but %u failed %llu us before", named->id, a->id,
+                         (unsigned long long) (named->failed_at - a->failed_at));
+    }
+}
+
+/* A job that ended well has no member that still works. */
+static void check_all_done(const struct world *w, const struct rdzv_status *s)
+{
+    uint32_t i;
+
+    for (i = 0; i < w->n && s->cause.kind == RDZV_CAUSE_NONE; i++) {
+        const struct agent *a = &w->agents[i];
+
+        if (a->is_up && a->m.is_busy && !a->m.is_leaving && a->started_round == s->round &&
+            rdzv_knows(w->coord, a->m.cfg.incarnation))
+            world_broken(w, "O10: the job ends well, but agent %u still works", i);
+    }
+}
+
+void world_check_coord(struct world *w)
+{
+    struct rdzv_status s;
+
+    rdzv_status(w->coord, &s);
+    if (w->has_ended && s.phase != RDZV_ENDED)
+        world_broken(w, "O6: a job that had ended goes on");
+    if (s.restarts > w->n_failed_rounds - w->n_victim_rounds)
+        world_broken(w, "O4: %u restarts, but workers failed in %u rounds, in %u of these because of a loss", s.restarts,
+                     w->n_failed_rounds, w->n_victim_rounds);
+    if (s.restarts + s.rejoins + 2 < w->n_failed_rounds)
+        world_broken(w, "O4: %u restarts and %u losses, but workers failed in %u rounds", s.restarts, s.rejoins,
+                     w->n_failed_rounds);
+    if (s.restarts > w->cfg.budget.max_restarts && w->cfg.budget.window == 0)
+        world_broken(w, "O4: %u restarts of %u", s.restarts, w->cfg.budget.max_restarts);
+    if (s.phase == RDZV_ENDED && !w->has_ended && takeover_is_saved(w)) {
+        w->has_ended = true;
+        w->end = s.cause;
+        w->ended_at = w->now;
+        world_trace(w, "ended: kind %d rank %u on %s: %s", (int) s.cause.kind, s.cause.rank, s.cause.host, s.cause.text);
+        check_first_cause(w);
+        check_all_done(w, &s);
+    }
+}
