@@ -6,11 +6,18 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* fd00::1, fe80::1%eth0 */
 static bool is_ipv6(const char *text)
 {
     struct in6_addr a;
+    char            number[INET6_ADDRSTRLEN];
+    size_t          n = strcspn(text, "%");
 
-    return inet_pton(AF_INET6, text, &a) == 1;
+    if (n >= sizeof number || (text[n] == '%' && (text[n + 1] == '\0' || strpbrk(text + n + 1, "%:[] "))))
+        return false;
+    memcpy(number, text, n);
+    number[n] = '\0';
+    return inet_pton(AF_INET6, number, &a) == 1;
 }
 
 /* ^[0-9]{1,5}$ below 65536; -1: no port. */
@@ -31,6 +38,8 @@ static bool is_host(const char *text)
 {
     if (!*text)
         return false;
+    if (is_ipv6(text))
+        return true;
     for (; *text; text++)
         if (!isalnum((unsigned char) *text) && !strchr("_.:-", *text) && !((unsigned char) *text & 0x80))
             return false;

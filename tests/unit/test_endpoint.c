@@ -22,6 +22,9 @@ Test(endpoint, is_split_as_by_torchrun)
         { "::1:29500", "::1", 29500 },
         { "::1", "::1", 29400 },
         { "fe80::2", "fe80::2", 29400 },
+        { "[fe80::2%eth0.7]:1", "fe80::2%eth0.7", 1 },
+        { "fe80::2%eth0", "fe80::2%eth0", 29400 },
+        { "fe80::2%eth0:1", "fe80::2%eth0", 1 },
         { "dummy.com", "dummy.com", 29400 },
         { " dummy.com:1\n", "dummy.com", 1 },
         { "", "localhost", 29400 },
@@ -43,7 +46,8 @@ Test(endpoint, is_split_as_by_torchrun)
 
 Test(endpoint, bad_hosts_and_ports_have_torchruns_sentences)
 {
-    static const char *const hosts[] = { "~", "dummy.com :123", "~:123", ":123", "[]:1", "a/b" };
+    static const char *const hosts[] = { "~",   "dummy.com :123", "~:123",        ":123", "[]:1",
+                                         "a/b", "a%b",            "1.2.3.4%eth0", "[fe80::2%]:1" };
     static const char *const ports[] = { "dummy.com:",       "dummy.com:abc",   "dummy.com:-123",
                                          "dummy.com:-",      "dummy.com:65536", "dummy.com:70000",
                                          "dummy.com:123456", "dummy.com: 1" };
