@@ -396,7 +396,8 @@ Test(hostpick, what_there_is_not_is_named_beside_what_there_is)
     s.in.iface = "ib7";
     cr_expect_str_eq(refuse(&s, -ENODEV).msg,
                      "--iface: this machine has no interface 'ib7'; there are: lo 127.0.0.1/8, lo ::1/128, "
-                     "docker0 172.17.0.1/16, eth0 10.0.0.5/24, eth0 fd00::5/64, eth0 fe80::5%eth0/64, ib0 192.168.7.5/16, ib1 (no address)");
+                     "docker0 172.17.0.1/16, eth0 10.0.0.5/24, eth0 fd00::5/64, eth0 fe80::5%eth0/64, "
+                     "ib0 192.168.7.5/16, ib1 (no address)");
     s.in.iface = "ib1";
     cr_expect(strstr(refuse(&s, -ENODEV).msg, "the interface 'ib1' has no address; there are: lo"));
     wants_net(&s, "10.9.0.0/16", "10.9.0.0", 16);
