@@ -46,44 +46,6 @@ static int resolve_host(const char *host, char addr[JOB_ADDR_MAX], struct cc_err
     return r == 0 ? 0 : cc_fail(err, -EINVAL, "the address of '%s' has no text form", host);
 }
 
-static size_t count(char *const *list)
-{
-    size_t n = 0;
-
-    while (list && list[n])
-        n++;
-    return n;
-}
-
-static size_t name_length(const char *entry)
-{
-    return strcspn(entry, "=");
-}
-
-/* The inherited environment with --env on top: a later NAME=VALUE replaces an earlier one. */
-static int make_env(struct job *j, char *const *env, struct cc_err *err)
-{
-    const char *const *add = j->options->add_env;
-    size_t             i, k, n = 0, n_add = 0;
-
-    while (add && add[n_add])
-        n_add++;
-    j->env = calloc(count(env) + n_add + 1, sizeof *j->env);
-    if (!j->env)
-        return cc_fail(err, -ENOMEM, "no memory for the environment");
-    for (i = 0; env[i]; i++)
-        j->env[n++] = env[i];
-    for (i = 0; i < n_add; i++) {
-        size_t len = name_length(add[i]);
-
-        for (k = 0; k < n && !(strncmp(j->env[k], add[i], len) == 0 && j->env[k][len] == '='); k++)
-            ;
-        j->env[k] = (char *) (uintptr_t) add[i]; /* execve wants it without const and does not write */
-        n += k == n;
-    }
-    return 0;
-}
-
 static bool needs_gpus(const struct options *o)
 {
     return o->gpus || o->mask_gpus || o->numa_binding;
@@ -187,7 +149,7 @@ static int find_program(struct job *j, struct cc_err *err)
 
     if (!o->worker_argv[0])
         return 0; /* --show-config alone */
-    worker.env = j->env; /* --env PATH=... counts */
+    worker.env = j->env.list; /* --env PATH=... counts */
     return program_resolve(&worker, &req, &j->program, err);
 }
 
@@ -252,7 +214,7 @@ static void fill_cfg(struct job *j)
         .entry = j->program.entry,
         .argv = j->program.argv,
         .is_macros = o->macros,
-        .env = j->env,
+        .env = j->env.list,
         .nproc = j->nproc.n,
         .workers = j->workers,
         .is_virtual_local_rank = o->virtual_local_rank,
@@ -269,6 +231,12 @@ static void fill_cfg(struct job *j)
         .unkillable_timeout = o->unkillable_timeout,
         .stop_signals = j->plan.stop_signals,
         .signals_to_handle = o->signals_to_handle,
+        .no_restart_codes = j->plan.no_restart_codes,
+        .progress_file = o->progress_file,
+        .finish_timeout = j->plan.finish_timeout,
+        .preempt_signal = j->plan.preempt_signal,
+        .preempt_deadline = o->preempt_deadline,
+        .preempt_exit_code = (unsigned) o->preempt_exit_code,
         .report_file = o->report,
         .is_events_console = j->plan.is_events_console,
         .verbosity = j->plan.verbosity,
@@ -295,7 +263,9 @@ int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *
     if (r == 0)
         r = make_workers(j, err);
     if (r == 0)
-        r = make_env(j, env, err);
+        r = job_make_env(j, env, err);
+    if (r == 0)
+        r = job_read_token(j, err);
     if (r == 0)
         r = check_report_file(o->report, err);
     if (r < 0)
@@ -315,5 +285,5 @@ void job_clear(struct job *j)
     plan_streams_free(&j->streams);
     free(j->masks);
     free(j->workers);
-    free(j->env);
+    job_clear_env(j);
 }

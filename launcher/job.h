@@ -6,6 +6,7 @@
 
 #include "agent/agent.h"
 #include "launcher/cpus.h"
+#include "launcher/environment.h"
 #include "launcher/gpus.h"
 #include "launcher/machine.h"
 #include "launcher/nproc.h"
@@ -27,7 +28,11 @@ struct job {
     struct plan_streams streams;
     cpu_set_t          *masks;    /* CPUs of each worker, NULL: as inherited */
     char              **devices;  /* CUDA_VISIBLE_DEVICES of each worker, NULL: as inherited */
-    char              **env;      /* what the workers inherit */
+    struct environment  env;      /* what the workers inherit */
+    char               *env_file, **env_file_list; /* what it borrows: the file's bytes, and the entries in them */
+    char               *env_iface[2];
+    uint8_t            *token;    /* that all nodes of the job know, or NULL */
+    size_t              n_token;
     struct agent_worker *workers;
     char host[JOB_HOST_MAX];      /* our name, never looked up */
     char random_id[JOB_ID_MAX];
@@ -38,6 +43,11 @@ struct job {
 /* 0, or the exit status of ccrun and one sentence.  Release with job_clear() in any case. */
 int  job_make(struct job *j, struct options *o, char *const *env, struct cc_err *err);
 void job_clear(struct job *j);
+
+/* Parts of job_make() (job_env.c): the workers' environment, and the secret of the job. */
+int  job_make_env(struct job *j, char *const *env, struct cc_err *err);
+int  job_read_token(struct job *j, struct cc_err *err);
+void job_clear_env(struct job *j);
 
 /* The part of the job that is the same on all nodes, and where they meet (job_party.c). */
 void job_fill_party(const struct job *j, struct party_cfg *p);

@@ -58,6 +58,9 @@ static void fill_budget(const struct plan_values *p, struct budget_cfg *b)
 {
     *b = (struct budget_cfg) {
         .max_restarts = p->max_restarts,
+        .window = p->restart_window,
+        .backoff_min = p->backoff_min,
+        .backoff_max = p->backoff_max,
         .quick = QUICK_MS,
         .same_max = p->max_restarts > SAME_MAX ? SAME_MAX : 0,
     };
@@ -73,7 +76,7 @@ static void fill_rdzv(const struct job *j, struct rdzv_cfg *r)
         .nodes_cap = is_alone ? 1 : nodes_cap(p),
         .min_nodes = p->min_nodes,
         .max_nodes = p->max_nodes,
-        .max_rejoins = UINT32_MAX,
+        .max_rejoins = p->max_rejoins,
         .last_call = t->last_call,
         .join_timeout = t->join,
         .replace_timeout = t->replace,
@@ -82,6 +85,7 @@ static void fill_rdzv(const struct job *j, struct rdzv_cfg *r)
         .settle_timeout = t->settle,
         .switch_timeout = is_alone ? t->join : SWITCH_TIMEOUT_MS,
         .scale_delay = SCALE_DELAY_MS,
+        .scales_on_restart_only = strcmp(j->options->scale_policy, "restart-only") == 0,
     };
     fill_budget(p, &r->budget);
     fill_plan(j, &r->plan);
@@ -109,6 +113,8 @@ void job_fill_party(const struct job *j, struct party_cfg *p)
         .subnet = text_or_null(o->subnet),
         .resolve_timeout = o->resolve_timeout,
         .job = v->run_id,
+        .secret = j->token,
+        .n_secret = j->n_token,
         .store_max_memory = o->store_max_memory,
         .nproc = j->nproc.n,
         .wish = v->node_rank,

@@ -69,7 +69,7 @@ static bool is_inherited(const struct job *j, const char *entry)
 {
     char *const *e;
 
-    for (e = j->env; *e; e++)
+    for (e = j->env.list; *e; e++)
         if (*e == entry)
             return true;
     return false;
@@ -101,7 +101,7 @@ static void print_environment(FILE *to, const struct job *j)
     const struct workerenv_job  job = agent_env_of(&j->cfg, &round);
     const struct workerenv_rank rank = { .error_file = "" };
     struct workerenv           *e = NULL;
-    char *const                *v = workerenv_new(&e, j->env, &job, NULL) < 0 ? NULL : workerenv_for(e, &rank);
+    char *const                *v = workerenv_new(&e, j->env.list, &job, NULL) < 0 ? NULL : workerenv_for(e, &rank);
 
     (void) fputs("environment\n", to);
     for (; add && *add; add++) {
@@ -218,7 +218,7 @@ int job_show_env(FILE *to, const struct job *j, struct cc_err *err)
     const struct workerenv_job job = agent_env_of(&j->cfg, &round);
     struct workerenv *e = NULL;
     unsigned          i;
-    int               r = workerenv_new(&e, j->env, &job, err);
+    int               r = workerenv_new(&e, j->env.list, &job, err);
 
     for (i = 0; r == 0 && i < j->nproc.n; i++) {
         const struct workerenv_rank rank = {

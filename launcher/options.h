@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "launcher/restarts.h"
 #include "launcher/warnings.h"
 #include "store/base/err.h"
 
@@ -27,6 +28,7 @@
 #define OPTION_TYPE_ADD const char *const *
 #define OPTION_TYPE_SIZE uint64_t    /* bytes */
 #define OPTION_TYPE_SECONDS uint64_t /* milliseconds */
+#define OPTION_TYPE_RATE struct restarts_rate
 
 /* OPTION_nnodes and so on: names for rows, to ask where a value came from. */
 enum option_id {

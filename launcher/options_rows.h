@@ -18,6 +18,7 @@ enum option_kind {
     KIND_ADD,
     KIND_SIZE,
     KIND_SECONDS,
+    KIND_RATE,
 };
 
 enum option_origin { ORIGIN_PET, ORIGIN_TORCH, ORIGIN_OURS };

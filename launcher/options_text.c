@@ -110,7 +110,8 @@ static void print_value(FILE *to, const struct options *o, unsigned id)
     case KIND_CHOICE:
     case KIND_LIST:
     case KIND_SIZE:
-    case KIND_SECONDS: fputs(o->text[id] ? o->text[id] : "", to); break;
+    case KIND_SECONDS:
+    case KIND_RATE: fputs(o->text[id] ? o->text[id] : "", to); break;
     }
 }
 

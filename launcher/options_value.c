@@ -14,6 +14,8 @@
 
 enum { REPR_MAX = 160, LIST_MAX = 320, SECONDS_MAX = 1000 * 1000 * 1000 };
 
+#define INT_RANGE "int value out of range (-2147483648 to 2147483647)"
+
 struct option_mem {
     struct option_mem *next;
     char               bytes[];
@@ -114,7 +116,7 @@ static int set_int(const struct option_setting *s, void *field, struct cc_err *e
     if (r == -EINVAL)
         return refuse(s, err, "invalid int value");
     if (r < 0 || *(int64_t *) field > INT32_MAX || *(int64_t *) field < INT32_MIN)
-        return refuse(s, err, "int value out of range (-2147483648 to 2147483647)");
+        return refuse(s, err, INT_RANGE);
     return 0;
 }
 
@@ -249,6 +251,16 @@ static int set_seconds(const struct option_setting *s, void *field, struct cc_er
     return 0;
 }
 
+static int set_rate(const struct option_setting *s, void *field, struct cc_err *err)
+{
+    switch (restarts_rate(s->text, field)) {
+    case 0: return 0;
+    case -ERANGE: return refuse(s, err, INT_RANGE);
+    case -EDOM: return refuse(s, err, "invalid window (N/WINDOW, such as 3/1h: a number with s, m, h or d after it)");
+    default: return refuse(s, err, "invalid int value");
+    }
+}
+
 int option_set(const struct option_setting *s, struct cc_err *err)
 {
     typedef int          set_fn(const struct option_setting *, void *, struct cc_err *);
@@ -256,7 +268,7 @@ int option_set(const struct option_setting *s, struct cc_err *err)
         [KIND_FLAG] = set_flag,       [KIND_COUNT] = set_count, [KIND_INT] = set_int,
         [KIND_FLOAT] = set_float,     [KIND_STR] = set_str,     [KIND_CHOICE] = set_choice,
         [KIND_LIST] = set_list,       [KIND_ADD] = set_add,     [KIND_SIZE] = set_size,
-        [KIND_SECONDS] = set_seconds,
+        [KIND_SECONDS] = set_seconds, [KIND_RATE] = set_rate,
     };
     const struct option_row *row = &option_rows[s->id];
     int                      r = setters[row->kind](s, (char *) s->o + row->offset, err);

@@ -19,6 +19,7 @@ enum {
     LOG_SIZE_MIN = 4096,
     STORE_MEMORY_MIN = 1 << 20,
     QUOTED_MAX = 160,
+    IFACE_MAX = 16, /* IFNAMSIZ */
 };
 
 static bool is_text(const char *a, const char *b)
@@ -100,6 +101,16 @@ static int parse_event_log(const char *text, bool *ret, struct cc_err *err)
     return cc_fail(err, -EINVAL, "--event-log-handler: '%.100s' is neither null nor console", text);
 }
 
+static int check_network(const struct options *o, struct cc_err *err)
+{
+    if (o->iface && (!*o->iface || strlen(o->iface) >= IFACE_MAX || strpbrk(o->iface, "/ \t\n")))
+        return cc_fail(err, -EINVAL, "--iface: '%.40s' is no name of a network interface (1 to %d bytes)", o->iface,
+                       IFACE_MAX - 1);
+    if (o->subnet && !endpoint_is_subnet(o->subnet))
+        return cc_fail(err, -EINVAL, "--subnet: '%.60s' is not ADDR/BITS, such as 10.0.0.0/16 or fd00::/64", o->subnet);
+    return 0;
+}
+
 static int check_limits(const struct options *o, struct cc_err *err)
 {
     if (!(o->monitor_interval > 0))
@@ -137,13 +148,60 @@ static int check_texts(const struct options *o, struct cc_err *err)
     return r;
 }
 
+static int resolve_restarts(struct plan_values *ret, const struct options *o, struct cc_err *err)
+{
+    int r;
+
+    if (o->max_restarts.n < 0)
+        return cc_fail(err, -EINVAL, "max_restarts must be >= 0, got %lld", (long long) o->max_restarts.n);
+    if (o->max_restarts.window > 0 && o->max_restarts.n > BUDGET_WINDOW_MAX)
+        return cc_fail(err, -EINVAL, "--max-restarts %s: within a time at most %d restarts can be counted",
+                       o->text[OPTION_max_restarts], BUDGET_WINDOW_MAX);
+    if (o->max_rejoins < 0)
+        return cc_fail(err, -EINVAL, "--max-rejoins must be >= 0, got %lld", (long long) o->max_rejoins);
+    ret->max_restarts = (unsigned) o->max_restarts.n;
+    ret->restart_window = o->max_restarts.window;
+    ret->max_rejoins = options_is_given(o, OPTION_max_rejoins) ? (unsigned) o->max_rejoins : UINT_MAX;
+    r = restarts_backoff(o->restart_backoff, &ret->backoff_min, &ret->backoff_max, err);
+    if (r == 0 && *o->no_restart_codes)
+        r = restarts_codes(o->no_restart_codes, ret->no_restart_codes, err);
+    return r;
+}
+
+static int resolve_preemption(struct plan_values *ret, const struct options *o, struct cc_err *err)
+{
+    size_t i;
+
+    if (o->preempt_exit_code < 0 || o->preempt_exit_code > 255)
+        return cc_fail(err, -EINVAL, "--preempt-exit-code %lld is out of range (0 to 255)", (long long) o->preempt_exit_code);
+    if (!o->preempt_signal)
+        return 0;
+    ret->preempt_signal = stopsignals_one(o->preempt_signal);
+    if (ret->preempt_signal == 0)
+        return cc_fail(err, -EINVAL, "--preempt-signal: '%.40s' is no signal that can be handled, such as SIGUSR1",
+                       o->preempt_signal);
+    for (i = 0; ret->stop_signals[i]; i++)
+        if (ret->stop_signals[i] == ret->preempt_signal)
+            return cc_fail(err, -EINVAL,
+                           "--preempt-signal %.40s: --signals-to-handle has it too, and a signal either stops the job or "
+                           "announces a pre-emption",
+                           o->preempt_signal);
+    if (o->preempt_deadline == 0)
+        return cc_fail(err, -EINVAL, "--preempt-deadline 0: the workers need some time, at least 0.001 s");
+    return 0;
+}
+
 static int resolve_failure(struct plan_values *ret, struct options *o, struct cc_err *err)
 {
+    int r;
+
     if (o->shutdown_timeout < 0)
         return cc_fail(err, -EINVAL, "shutdown_timeout must be non-negative, got %lld",
                        (long long) o->shutdown_timeout);
     ret->shutdown_timeout = (uint64_t) o->shutdown_timeout * 1000;
-    return stopsignals_parse(o->signals_to_handle, ret->stop_signals, &o->warnings, err);
+    ret->finish_timeout = options_is_given(o, OPTION_finish_timeout) ? o->finish_timeout : UINT64_MAX;
+    r = stopsignals_parse(o->signals_to_handle, ret->stop_signals, &o->warnings, err);
+    return r < 0 ? r : resolve_preemption(ret, o, err);
 }
 
 static int resolve_verbosity(struct options *o)
@@ -161,9 +219,8 @@ static int resolve(struct plan_values *ret, struct options *o, const char *rando
     r = parse_nnodes(o->nnodes, ret, err);
     if (r == 0)
         r = check_spares(ret, o, err);
-    if (r == 0 && o->max_restarts < 0)
-        return cc_fail(err, -EINVAL, "max_restarts must be >= 0, got %lld", (long long) o->max_restarts);
-    ret->max_restarts = (unsigned) o->max_restarts;
+    if (r == 0)
+        r = resolve_restarts(ret, o, err);
     if (r == 0)
         r = rdzvconf_parse(&ret->conf, o->rdzv_conf, err);
     if (r == 0)
@@ -174,6 +231,8 @@ static int resolve(struct plan_values *ret, struct options *o, const char *rando
         r = resolve_failure(ret, o, err);
     if (r == 0)
         r = plan_rendezvous(ret, o, random_id, err);
+    if (r == 0)
+        r = check_network(o, err);
     if (r == 0)
         r = check_limits(o, err);
     if (r == 0)

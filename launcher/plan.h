@@ -48,7 +48,13 @@ struct plan_values {
     struct plan_timings timings;
 
     unsigned max_restarts;
+    uint64_t restart_window;                /* ms, 0: the whole job */
+    uint64_t backoff_min, backoff_max;      /* ms */
+    unsigned max_rejoins;                   /* UINT_MAX: any number */
+    bool     no_restart_codes[RESTARTS_CODES];
     uint64_t shutdown_timeout;              /* ms */
+    uint64_t finish_timeout;                /* ms, UINT64_MAX: any time */
+    int      preempt_signal;                /* 0: none */
     int      stop_signals[STOPSIGNALS_MAX]; /* 0 ends them */
     int      stdin_rank;                    /* a local rank, PLAN_STDIN_NONE or PLAN_STDIN_ALL */
     bool     is_events_console;

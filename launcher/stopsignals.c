@@ -77,3 +77,15 @@ int stopsignals_parse(const char *text, int ret[STOPSIGNALS_MAX], struct warning
     ret[n] = 0;
     return 0;
 }
+
+int stopsignals_one(const char *name)
+{
+    char with_sig[CC_SIGNAME_MAX];
+    int  signum = cc_signal_number(name);
+
+    if (signum == 0) {
+        (void) snprintf(with_sig, sizeof with_sig, "SIG%s", name);
+        signum = cc_signal_number(with_sig);
+    }
+    return is_refused(signum) ? 0 : signum;
+}

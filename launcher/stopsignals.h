@@ -11,4 +11,7 @@ enum { STOPSIGNALS_MAX = 32 };
  * that nobody can handle, or whose handling would make no sense (SIGCHLD, SIGSEGV ...), is -EINVAL. */
 int stopsignals_parse(const char *text, int ret[STOPSIGNALS_MAX], struct warnings *w, struct cc_err *err);
 
+/* One name, with or without SIG in front; 0: there is none such, or it cannot be handled. */
+int stopsignals_one(const char *name);
+
 #endif

@@ -38,6 +38,12 @@ refuses 'nnodes=1:2:3 is not in "MIN:MAX" format' --nnodes 1:2:3
 refuses 'min_nodes must be > 0 and <= max_nodes, got min_nodes=0, max_nodes=0' --nnodes 0
 refuses '--nnodes 2 needs 2 nodes, and --standalone is for one' --nnodes 2 --standalone
 refuses 'max_restarts must be >= 0' --max-restarts -1
+refuses "argument --max-restarts/--max_restarts: invalid window (N/WINDOW, such as 3/1h: a number with s, m, h or d after it): '3/x'" \
+    --max-restarts 3/x
+refuses "--no-restart-codes: '300' is no exit status (1 to 255), range (3-5) or signal (SIGSEGV)" --no-restart-codes 300
+refuses "--preempt-signal TERM: --signals-to-handle has it too" --preempt-signal TERM
+refuses "--restart-backoff: 'x' is not MIN:MAX" --restart-backoff x
+refuses "--subnet: '10.0.0.0' is not ADDR/BITS" --subnet 10.0.0.0
 refuses 'shutdown_timeout must be non-negative, got -1' --shutdown-timeout -1
 refuses '--redirects: 4 does not match: <^[0123]$> or <^(\d:[0123],)*(\d:[0123])$>' -r 4
 refuses '--tee: 0:1, does not match' -t 0:1,
@@ -174,6 +180,62 @@ has out '# MASTER_PORT is any free one' '# TORCHELASTIC_ERROR_FILE is chosen at 
 same '1 2 x  y' "$(set -a; . ./out; echo "$RANK $WORLD_SIZE $A")"
 expect_status 0 "$CCRUN" --print-env --master-port 29517 --no-python true
 has out MASTER_PORT=29517
+EOF
+
+it 'gives the workers the variables of a file, byte for byte (C74)' <<'EOF'
+nl='
+'
+tricky="it's${nl}two  lines \\ \"quoted\" \$HOME $(printf '\001\377')"
+env -i A="$tricky" B= "C=#no comment" env -0 >vars
+expect_status 0 env A=old KEPT=1 "$CCRUN" --env-file vars --env B=late --no-python sh -c 'printf "%s" "$A" >a; echo "<$B>$C$KEPT"'
+same "$tricky" "$(cat a)"
+same '<late>#no comment1' "$(cat out)"
+printf '# a comment\nexport A=  plain #text \nB='\''x\ny'\''\nC="a\\"b"\n' >lines
+expect_status 0 "$CCRUN" --env-file lines --no-python sh -c 'printf "[%s]" "$A" "$B" "$C"'
+same "[  plain #text ][x${nl}y][a\"b]" "$(cat out)"
+A=$tricky "$CCRUN" --print-env --no-python true >again
+expect_status 0 "$CCRUN" --env-file again --no-python sh -c 'printf "%s" "$A" >a'
+same "$tricky" "$(cat a)"
+EOF
+
+it 'names the file, the line and what is wrong with it' <<'EOF'
+printf 'A=1\nB\n' >vars
+refuses "vars:2: 'B' is not NAME=VALUE" --env-file vars
+printf 'A="1\n' >vars
+refuses 'vars:1: the quote that begins here has no end' --env-file vars
+refuses "--env-file: 'nowhere' cannot be read: No such file or directory" --env-file nowhere
+refuses "--env-file: '.' cannot be read: Is a directory" --env-file .
+EOF
+
+it 'hides what a scheduler says about ranks, if asked (C74)' <<'EOF'
+show='echo "$SLURM_PROCID,$SLURM_JOB_ID,$SLURM_NTASKS,$OMPI_COMM_WORLD_RANK,$PMIX_RANK,$RANK"'
+vars='SLURM_PROCID=5 SLURM_JOB_ID=7 SLURM_NTASKS=9 OMPI_COMM_WORLD_RANK=5 PMIX_RANK=5'
+expect_status 0 env $vars "$CCRUN" --nproc 1 --no-python sh -c "$show"
+same 5,7,9,5,5,0 "$(cat out)"
+expect_status 0 env $vars "$CCRUN" --nproc 1 --clean-env slurm --no-python sh -c "$show"
+same ,7,,5,5,0 "$(cat out)"
+expect_status 0 env $vars CCRUN_CLEAN_ENV=slurm,mpi "$CCRUN" --nproc 1 --no-python sh -c "$show"
+same ,7,,,,0 "$(cat out)"
+refuses "--clean-env: 'lsf' is neither slurm nor mpi" --clean-env slurm,lsf
+EOF
+
+it 'tells the libraries of the workers which interface was chosen, unless they know better' <<'EOF'
+show='echo "$NCCL_SOCKET_IFNAME,$GLOO_SOCKET_IFNAME"'
+expect_status 0 env -u NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME=eth9 "$CCRUN" --iface lo --no-python sh -c "$show"
+same lo,eth9 "$(cat out)"
+expect_status 0 env -u NCCL_SOCKET_IFNAME -u GLOO_SOCKET_IFNAME "$CCRUN" --no-python sh -c "$show"
+same , "$(cat out)"
+EOF
+
+it 'wants a secret that is one' <<'EOF'
+: >token
+refuses "--job-token-file: 'token' is empty, and an empty secret is none" --job-token-file token
+refuses "--job-token-file: 'nowhere' cannot be read: No such file or directory" --job-token-file nowhere
+echo secret >token
+chmod 644 token
+refuses "--job-token-file: everybody on this machine can read 'token' (chmod 600)" --strict --job-token-file token
+chmod 600 token
+expect_status 0 "$CCRUN" --strict --job-token-file token --no-python true
 EOF
 
 it 'completes for bash' <<'EOF'

@@ -32,6 +32,7 @@ static void print_value(const struct options *o, const struct option_row *row)
     switch (row->kind) {
     case KIND_FLAG: printf("%d", *(const bool *) field); break;
     case KIND_INT: printf("%lld", (long long) *(const int64_t *) field); break;
+    case KIND_RATE: printf("%lld", (long long) ((const struct restarts_rate *) field)->n); break;
     case KIND_FLOAT: printf("%.17g", *(const double *) field); break;
     case KIND_LIST: print_list(*(const char *const *const *) field); break;
     case KIND_STR:

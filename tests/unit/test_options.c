@@ -171,7 +171,7 @@ Test(options, abbreviations_of_torchrun_keep_their_meaning)
         { "--mod s", OPTION_module },
         { "--standal s", OPTION_standalone },
         { "--max-restart 3 s", OPTION_max_restarts },
-        { "--max 3 s", OPTION_max_restarts },
+        { "--max-r 3 s", OPTION_max_restarts },
         { "--sig SIGTERM s", OPTION_signals_to_handle },
     };
     size_t i;
@@ -244,7 +244,7 @@ Test(options, variables_stand_between_default_and_command_line)
     variables = all;
     parse(&p, "--role cmd s.py");
     cr_assert_eq(p.r, 0, "%s", p.err.msg);
-    cr_assert_eq(p.o.max_restarts, 2);
+    cr_assert_eq(p.o.max_restarts.n, 2);
     cr_assert_str_eq(p.o.source_name[OPTION_max_restarts], "CCRUN_MAX_RESTARTS");
     cr_assert_str_eq(p.o.role, "cmd");
     cr_assert_str_eq(p.o.nproc_per_node, "3");

@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -130,6 +131,22 @@ Test(plan, what_torchrun_leaves_without_a_sentence_has_one)
           "port is missing in endpoint: h. Try to specify --master-port" },
         { "--nnodes 2 --rdzv-backend c10d --rdzv-endpoint h --node-rank -1",
           "--node-rank -1 is out of range: the ranks of 2 nodes are 0 to 1" },
+        { "--max-rejoins -1", "--max-rejoins must be >= 0, got -1" },
+        { "--max-restarts 1025/1h", "--max-restarts 1025/1h: within a time at most 1024 restarts can be counted" },
+        { "--restart-backoff x", "--restart-backoff: 'x' is not MIN:MAX, two durations such as 1s:5m" },
+        { "--no-restart-codes 0",
+          "--no-restart-codes: '0' is no exit status (1 to 255), range (3-5) or signal (SIGSEGV)" },
+        { "--preempt-exit-code 256", "--preempt-exit-code 256 is out of range (0 to 255)" },
+        { "--preempt-signal KILL", "--preempt-signal: 'KILL' is no signal that can be handled, such as SIGUSR1" },
+        { "--preempt-signal x", "--preempt-signal: 'x' is no signal that can be handled, such as SIGUSR1" },
+        { "--preempt-signal TERM", "--preempt-signal TERM: --signals-to-handle has it too, and a signal either stops the job "
+                                   "or announces a pre-emption" },
+        { "--preempt-signal USR1 --preempt-deadline 0",
+          "--preempt-deadline 0: the workers need some time, at least 0.001 s" },
+        { "--iface a/b", "--iface: 'a/b' is no name of a network interface (1 to 15 bytes)" },
+        { "--iface 0123456789abcdef", "--iface: '0123456789abcdef' is no name of a network interface (1 to 15 bytes)" },
+        { "--subnet 10.0.0.0/33", "--subnet: '10.0.0.0/33' is not ADDR/BITS, such as 10.0.0.0/16 or fd00::/64" },
+        { "--subnet fd00::1", "--subnet: 'fd00::1' is not ADDR/BITS, such as 10.0.0.0/16 or fd00::/64" },
         { "--spares -1", "--spares -1 is out of range (0 to 65535)" },
         { "--nnodes 2 --rdzv-endpoint h --rdzv-conf keep_alive_interval=0",
           "--rdzv-conf keep_alive_interval=0: not 1 to 3600 seconds" },
@@ -333,6 +350,25 @@ Test(plan, the_rest_is_carried_over)
               !t.p.is_events_console);
     plan(&t, "--run-path --no-python -m");
     cr_assert_eq(t.r, 0, "--run-path beats both");
+}
+
+Test(plan, knows_what_to_do_about_failures)
+{
+    struct planned t;
+
+    plan(&t, "--max-restarts 3/1h --max-rejoins 5 --restart-backoff 1:60 --no-restart-codes 2,SIGILL --finish-timeout 1.5 "
+             "--preempt-signal usr1 --preempt-deadline 90 --preempt-exit-code 75 --iface eth0 --subnet 10.0.0.0/8");
+    cr_assert_eq(t.r, -EINVAL, "a signal's name is in capital letters");
+    plan(&t, "--max-restarts 3/1h --max-rejoins 5 --restart-backoff 1:60 --no-restart-codes 2,SIGILL --finish-timeout 1.5 "
+             "--preempt-signal USR1 --preempt-deadline 90 --preempt-exit-code 75 --iface eth0 --subnet fd00::/8");
+    cr_assert_eq(t.r, 0, "%s", t.err.msg);
+    cr_assert(t.p.max_restarts == 3 && t.p.restart_window == 3600000 && t.p.max_rejoins == 5);
+    cr_assert(t.p.backoff_min == 1000 && t.p.backoff_max == 60000);
+    cr_assert(t.p.no_restart_codes[2] && t.p.no_restart_codes[128 + SIGILL] && !t.p.no_restart_codes[1]);
+    cr_assert(t.p.finish_timeout == 1500 && t.p.preempt_signal == SIGUSR1);
+    plan(&t, "");
+    cr_assert(t.p.max_rejoins == UINT_MAX && t.p.restart_window == 0 && t.p.backoff_max == 0 &&
+              t.p.finish_timeout == UINT64_MAX && t.p.preempt_signal == 0 && !t.p.no_restart_codes[1]);
 }
 
 Test(plan, streams_are_spread_over_the_workers)
