@@ -7,7 +7,7 @@
 struct budget {
     struct budget_cfg cfg;
     uint32_t          n_used, n_quick, n_same;
-    struct rdzv_cause last; /* the newest quick failure, when n_same > 0 */
+    struct rdzv_cause last; /* the newest failure that counts, when n_same > 0 */
     uint64_t          times[]; /* of the last max_restarts restarts, a ring; only with a window */
 };
 
@@ -44,19 +44,22 @@ static bool is_spent(const struct budget *b, uint64_t now)
     return max == 0 || b->cfg.window == 0 || now - b->times[b->n_used % max] < b->cfg.window; /* the oldest of the ring */
 }
 
-/* Moved on: it failed like the last time, but not at the same place of its work. */
 static bool is_same(const struct rdzv_cause *a, const struct rdzv_cause *b)
 {
-    return a->rank == b->rank && a->code == b->code && a->progress == b->progress && strcmp(a->text, b->text) == 0;
+    if (a->progress != 0 || b->progress != 0)
+        return a->progress == b->progress;
+    return a->rank == b->rank && a->code == b->code && strcmp(a->text, b->text) == 0;
 }
 
-static void count_quick(struct budget *b, uint64_t ran, const struct rdzv_cause *why)
+static void count(struct budget *b, uint64_t ran, const struct rdzv_cause *why)
 {
-    if (ran > b->cfg.quick) {
-        b->n_quick = b->n_same = 0;
+    bool is_quick = ran <= b->cfg.quick;
+
+    b->n_quick = is_quick ? b->n_quick + 1 : 0;
+    if (!is_quick && why->progress == 0) {
+        b->n_same = 0;
         return;
     }
-    b->n_quick++;
     b->n_same = b->n_same > 0 && is_same(&b->last, why) ? b->n_same + 1 : 1;
     b->last = *why;
 }
@@ -75,7 +78,9 @@ static uint64_t backoff(const struct budget *b)
 
 enum budget_answer budget_ask(struct budget *b, uint64_t now, uint64_t ran, const struct rdzv_cause *why, uint64_t *ret_wait)
 {
-    count_quick(b, ran, why);
+    count(b, ran, why);
+    if (why->is_final)
+        return BUDGET_FINAL;
     if (is_spent(b, now))
         return BUDGET_SPENT;
     if (b->cfg.same_max > 0 && b->n_same >= b->cfg.same_max)

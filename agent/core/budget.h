@@ -1,6 +1,9 @@
 /* budget.h - may the job restart once more after a failure, and how soon: one budget for all of its nodes.
  *
  * Pure.  Times are ms of one monotonic clock.
+ *
+ * An attempt came no further than the last one when the progress file is the same, however long it ran and whoever failed;
+ * without a progress file, when the same worker failed in the same way, and soon after the start.
  */
 #ifndef AGENT_CORE_BUDGET_H
 #define AGENT_CORE_BUDGET_H
@@ -15,12 +18,12 @@ struct budget_cfg {
     uint64_t window;                   /* only the restarts of the last so many ms count; 0: all of the job's */
     uint64_t backoff_min, backoff_max; /* a failure soon after a start waits, twice as long each time; 0: no wait */
     uint64_t quick;                    /* what is soon after a start */
-    uint32_t same_max;                 /* the same worker failing soon in the same way so often is the end; 0: never */
+    uint32_t same_max;                 /* so many attempts that came no further are the end; 0: never */
 };
 
 struct budget;
 
-enum budget_answer { BUDGET_RESTART, BUDGET_SPENT, BUDGET_SAME };
+enum budget_answer { BUDGET_RESTART, BUDGET_SPENT, BUDGET_SAME, BUDGET_FINAL };
 
 /* NULL and err: -EINVAL for a window with more than BUDGET_WINDOW_MAX restarts, -ENOMEM. Free with budget_free(). */
 struct budget *budget_new(const struct budget_cfg *cfg, struct cc_err *err);

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { TELL_EVERY_MS = 5000 };
+enum { TELL_EVERY_MS = 5000, LATE_MS = 500 };
 
 static const uint64_t never = UINT64_MAX;
 
@@ -58,8 +58,10 @@ static void op_ended(void *ctx, enum node_end how)
     m->is_busy = false;
     m->is_stuck = how == NODE_END_STUCK;
     m->is_done = how == NODE_END_DONE;
-    if (m->has_cause)
-        m->ops->describe(m->ctx, &m->cause); /* more is known now */
+    if (!m->has_cause)
+        return;
+    m->cause.code = m->node.policy.failure_code; /* more is known now */
+    m->ops->describe(m->ctx, &m->cause);
 }
 
 static const struct node_ops node_ops = {
@@ -111,6 +113,8 @@ static void say_hello(struct member *m, uint64_t now)
     };
 
     h.round = h.phase == RDZV_NODE_READY ? m->ready_round : m->work_round;
+    if (m->first_done != 0)
+        h.first_done = m->first_done + m->ahead;
     if (m->notice_at > now)
         h.notice_ms = (uint32_t) (m->notice_at - now);
     if (h.has_about)
@@ -134,10 +138,12 @@ static void finish(struct member *m, uint64_t now, unsigned status)
 
 static void note_failure(struct member *m, uint64_t now)
 {
+    uint64_t at = m->held_at != 0 && !m->node.policy.is_final ? m->held_at : now;
+
     if (!m->node.policy.has_failure || m->has_cause || !m->is_busy)
         return;
     m->has_cause = true;
-    m->cause = (struct rdzv_cause) { .kind = RDZV_CAUSE_WORKER, .round = m->work_round, .at = now, .rank = RDZV_NO_RANK };
+    m->cause = (struct rdzv_cause) { .kind = RDZV_CAUSE_WORKER, .round = m->work_round, .at = at, .rank = RDZV_NO_RANK };
     m->cause.code = m->node.policy.failure_code;
     m->cause.is_final = m->node.policy.is_final;
     memcpy(m->cause.host, m->cfg.about.host, sizeof(m->cause.host));
@@ -149,9 +155,9 @@ static void start(struct member *m, uint64_t now)
 {
     assert(!m->is_busy && m->ready_round == m->view.round && m->view.round > m->work_round);
     m->work_round = m->view.round;
-    m->work_base = m->view.base_rank;
     m->is_busy = true;
     m->has_cause = m->is_done = false;
+    m->held_at = m->first_done = 0;
     node_next(&m->node, now);
     note_failure(m, now);
 }
@@ -164,22 +170,27 @@ static void halt(struct member *m, uint64_t now)
     node_halt(&m->node, now);
 }
 
-/* Did the job end for what a worker here did?  Then more of it may be known here by now than when it was told. */
-static bool is_cause_ours(const struct member *m)
+/* A worker's failure was the end of the job. */
+static bool has_failed(const struct member *m)
 {
-    const struct rdzv_cause *c = &m->view.cause;
+    enum rdzv_cause_kind k = m->view.cause.kind;
 
-    return m->has_cause && c->round == m->work_round && c->rank != RDZV_NO_RANK && c->rank >= m->work_base &&
-           c->rank - m->work_base < m->cfg.about.nproc;
+    return m->view.phase == RDZV_ENDED && (k == RDZV_CAUSE_WORKER || k == RDZV_CAUSE_SAME || k == RDZV_CAUSE_UNFINISHED);
 }
 
 static unsigned ended_status(const struct member *m)
 {
-    if (m->is_stuck && !m->has_cause)
-        return MEMBER_EXIT_STUCK;
-    if (m->view.cause.kind == RDZV_CAUSE_NONE)
-        return 0;
-    return is_cause_ours(m) ? m->cause.code : m->view.cause.code;
+    if (has_failed(m))
+        return m->view.cause.code;
+    if (m->is_stuck)
+        return m->has_cause ? m->cause.code : MEMBER_EXIT_STUCK;
+    return m->view.cause.kind == RDZV_CAUSE_NONE ? 0 : m->view.cause.code;
+}
+
+/* Somebody stopped this node.  A failure that was the end before that is what decides. */
+static unsigned stopped_status(const struct member *m)
+{
+    return has_failed(m) ? m->view.cause.code : policy_exit_status(&m->node.policy);
 }
 
 /* Somebody wants the end of this node, or of the job: 0, or 1 when there is nothing else to do. */
@@ -189,7 +200,7 @@ static int end_if_due(struct member *m, uint64_t now)
 
     if (m->is_leaving) {
         if (!m->is_busy)
-            finish(m, now, policy_exit_status(&m->node.policy));
+            finish(m, now, stopped_status(m));
         return 1;
     }
     if (!is_ended && !m->is_orphan && !m->is_refused)
@@ -201,7 +212,7 @@ static int end_if_due(struct member *m, uint64_t now)
         m->ops->news(m->ctx, MEMBER_ENDED, &m->view);
         finish(m, now, ended_status(m));
     } else if (m->is_stuck) {
-        finish(m, now, MEMBER_EXIT_STUCK);
+        finish(m, now, ended_status(m));
     } else if (m->is_refused) {
         finish(m, now, MEMBER_EXIT_REFUSED);
     } else {
@@ -367,6 +378,15 @@ enum policy_exit member_exited(struct member *m, uint64_t now, int status, bool 
 {
     enum policy_exit how = node_exited(&m->node, now, status, is_terminal);
 
+    if (how == POLICY_HOLD && m->held_at == 0)
+        m->held_at = now;
+    else if (how == POLICY_FAILURE)
+        m->held_at = 0; /* the death that was held is no stop, but it was not the first sign of trouble to be named */
+    if (how == POLICY_OK && m->first_done == 0) {
+        m->first_done = now;
+        if (m->node.n_alive > 0)
+            say_hello(m, now); /* the others have their time from now on */
+    }
     note_failure(m, now);
     leave_if_stopped(m, now);
     return how;
@@ -394,12 +414,21 @@ static uint64_t barrier_ends(const struct member *m)
     return m->is_done && m->cfg.exit_barrier != never ? m->done_at + m->cfg.exit_barrier : never;
 }
 
+/* We were stopped or starved, and what was said meanwhile is still to be read: that is no silence of the coordinator. */
+static void was_away(struct member *m, uint64_t now, uint64_t ms)
+{
+    m->heard_at = m->heard_at + ms < now ? m->heard_at + ms : now;
+    m->joined_at = m->joined_at + ms < now ? m->joined_at + ms : now;
+}
+
 bool member_tick(struct member *m, uint64_t now)
 {
     bool is_failure;
 
     if (m->is_finished)
         return false;
+    if (now > m->next_hello + LATE_MS)
+        was_away(m, now, now - m->next_hello);
     is_failure = node_tick(&m->node, now);
     note_failure(m, now);
     if (now >= silence_ends(m) && !m->is_orphan) {

@@ -18,7 +18,7 @@
 enum {
     MEMBER_EXIT_REFUSED = 2,
     MEMBER_EXIT_STUCK = 70,
-    MEMBER_EXIT_ORPHAN = 75, /* the coordinator is lost, or was never reached: try again */
+    MEMBER_EXIT_ORPHAN = RDZV_EXIT_AGAIN, /* the coordinator is lost, or was never reached: try again */
 };
 
 enum member_news { /* worth a line for the user */
@@ -62,13 +62,14 @@ struct member {
     struct rdzv_view view;        /* the newest */
     uint32_t         ready_round; /* the newest for which nothing stood in the way here */
     uint32_t         work_round;  /* of the workers that live, or last lived */
-    uint32_t         work_base;   /* the first of their ranks */
     uint32_t         asked_round, store_round;
     bool             is_known;    /* the coordinator knows this incarnation */
     bool             is_busy;     /* workers live, or may */
     bool             is_done, is_stuck, is_leaving, is_orphan, is_refused, is_finished, is_spare;
     bool             has_heard, has_cause, has_noticed;
     struct rdzv_cause cause;      /* at: by this node's clock */
+    uint64_t         held_at;     /* the first death by SIGTERM that may be a failure; 0: none is held */
+    uint64_t         first_done;  /* when the first worker of work_round ended well; 0: none did */
     uint64_t         seq, next_hello, joined_at, heard_at, done_at, told_at;
     uint64_t         notice_at;   /* by this node's clock, of its own; 0: none */
     uint64_t         best_rtt, ahead; /* the coordinator's clock is ahead of ours, modulo 2^64 */

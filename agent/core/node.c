@@ -61,7 +61,8 @@ void node_halt(struct node *n, uint64_t now)
     if (n->is_halted || n->group.state == GROUP_IDLE || n->group.state == GROUP_ENDED)
         return;
     n->is_halted = true;
-    group_event(&n->group, now, GROUP_STOP);
+    if (n->group.state == GROUP_RUNNING) /* else the signal is out already */
+        group_event(&n->group, now, GROUP_STOP);
 }
 
 void node_started(struct node *n)
@@ -188,7 +189,7 @@ void node_settle(struct node *n, uint64_t now, bool is_empty, bool is_drained)
     if (n->n_alive == 0 && !n->has_ended) {
         bool is_held = n->policy.hold_until != UINT64_MAX;
 
-        if ((g->state == GROUP_RUNNING && !is_held) || g->state == GROUP_STOPPING)
+        if ((g->state == GROUP_RUNNING || g->state == GROUP_STOPPING) && !is_held)
             group_event(g, now, GROUP_GONE);
         if ((g->state == GROUP_SWEEPING || g->state == GROUP_KILLING) && is_empty)
             settle_empty(n, now, is_drained);
@@ -197,7 +198,7 @@ void node_settle(struct node *n, uint64_t now, bool is_empty, bool is_drained)
         n->ops->sweep(n->ctx, SIGKILL); /* what was forked while we killed */
     if (n->has_ended)
         end_attempt(n, now);
-    if (!n->is_finished && n->n_alive == 0 && g->state == GROUP_STOPPING)
+    if (!n->is_finished && n->n_alive == 0 && g->state == GROUP_STOPPING && n->policy.hold_until == UINT64_MAX)
         node_settle(n, now, true, true); /* not one of the next attempt could be started: no exit will come to tell */
 }
 

@@ -100,6 +100,7 @@ enum policy_signal policy_pressed(struct policy *p, uint64_t now)
 void policy_cannot_start(struct policy *p, unsigned code)
 {
     p->is_final = true;
+    p->hold_until = UINT64_MAX;
     (void) note_failure(p, code);
 }
 
@@ -107,6 +108,7 @@ enum policy_next policy_ended(struct policy *p, bool is_clean)
 {
     if (!is_clean)
         p->is_stuck = true;
+    p->hold_until = UINT64_MAX; /* killed while a death was held: nobody asks any more */
     if (p->is_stuck || p->is_final || p->is_stopped || !p->has_failure || p->n_restarts >= p->max_restarts)
         return POLICY_FINISH;
     return POLICY_RESTART;

@@ -33,6 +33,7 @@ static void hello(struct fields *io, struct rdzv_hello *h)
     h->phase = (enum rdzv_node_phase) fields_number(io, 1, h->phase, RDZV_NODE_N_PHASES - 1);
     fields_u32(io, &h->store_round);
     fields_u32(io, &h->notice_ms);
+    fields_u64(io, &h->first_done);
     fields_flag(io, &h->has_about);
     fields_flag(io, &h->has_cause);
     if (h->has_about)

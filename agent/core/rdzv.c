@@ -41,7 +41,7 @@ struct rdzv *rdzv_new(const struct rdzv_cfg *cfg, uint64_t now, const struct rdz
     r->round = 1;
     r->is_judged = true;
     r->gather_since = now;
-    r->last_call_at = r->switch_at = r->scale_at = never;
+    r->last_call_at = r->switch_at = r->scale_at = r->finish_at = never;
     r->budget = budget_new(&cfg->budget, err);
     if (!r->budget)
         return NULL;
@@ -271,7 +271,7 @@ static void tell_all(struct rdzv *r, uint64_t now)
 static void end(struct rdzv *r, uint64_t now, enum rdzv_cause_kind kind)
 {
     r->phase = RDZV_ENDED;
-    r->switch_at = r->scale_at = never;
+    r->switch_at = r->scale_at = r->finish_at = never;
     r->why.kind = kind;
     r->has_why = true;
     changed_vitally(r);
@@ -294,7 +294,7 @@ static void enter_gather(struct rdzv *r, uint64_t now)
     r->phase = RDZV_GATHER;
     r->round++;
     r->gather_since = now;
-    r->last_call_at = r->switch_at = r->scale_at = never;
+    r->last_call_at = r->switch_at = r->scale_at = r->finish_at = never;
     r->listed_at = 0;
     r->host = NULL;
     for (p = peers_next(&r->peers, NULL); p; p = peers_next(&r->peers, p)) {
@@ -388,12 +388,22 @@ static void blame(struct rdzv *r)
     r->why = r->has_loss && (!r->has_failure || r->loss.at <= r->failure.at) ? r->loss : r->failure;
 }
 
-static void note_failure(struct rdzv *r, uint64_t now, const struct rdzv_cause *c)
+static uint64_t within_round(const struct rdzv *r, uint64_t now, uint64_t at)
 {
-    uint64_t at = c->at < r->earliest ? r->earliest : c->at > now ? now : c->at;
+    return at < r->earliest ? r->earliest : at > now ? now : at;
+}
 
-    if (r->is_judged || c->round != r->active_round || (r->has_failure && r->failure.at <= at))
+/* A node knows more of its failure when all of its workers are gone: what it said last counts. */
+static void note_failure(struct rdzv *r, uint64_t now, const struct peer *p, const struct rdzv_cause *c)
+{
+    uint64_t at = within_round(r, now, c->at);
+    bool     is_news = r->has_failure && r->failed == p->incarnation;
+
+    if (r->is_judged || c->round != r->active_round || (r->has_failure && !is_news && r->failure.at <= at))
         return;
+    if (is_news && r->failure.at < at)
+        at = r->failure.at;
+    r->failed = p->incarnation;
     r->failure = *c;
     r->failure.at = at;
     r->failure.kind = RDZV_CAUSE_WORKER;
@@ -416,14 +426,11 @@ static void judge_failure(struct rdzv *r, uint64_t now)
 {
     uint64_t wait = 0;
 
-    if (r->why.is_final) {
-        end(r, now, RDZV_CAUSE_WORKER);
-        return;
-    }
     switch (budget_ask(r->budget, now, r->gather_since - r->started_at, &r->why, &wait)) {
     case BUDGET_RESTART:
         r->not_before = now + wait;
         break;
+    case BUDGET_FINAL:
     case BUDGET_SPENT:
         end(r, now, RDZV_CAUSE_WORKER);
         break;
@@ -495,6 +502,7 @@ static void check_gather(struct rdzv *r, uint64_t now)
         return;
     }
     if (r->n_ready + r->n_awaited == 0 && r->has_leaver) {
+        r->why = r->leave;
         end(r, now, RDZV_CAUSE_STOPPED);
         return;
     }
@@ -541,27 +549,56 @@ static void lose(struct rdzv *r, struct peer *p, uint64_t now)
         check_gather(r, now);
 }
 
+/* Who works on, or would have, will not: worth a word when nothing else ended the round. */
+static void note_leaver(struct rdzv *r, uint64_t now, const struct peer *p, enum rdzv_node_phase phase)
+{
+    struct rdzv_cause c = { .kind = RDZV_CAUSE_STOPPED, .round = r->active_round, .at = now, .rank = RDZV_NO_RANK, .code = 1 };
+
+    memcpy(c.host, p->host, sizeof(c.host));
+    (void) snprintf(c.text, sizeof(c.text), "the node was stopped");
+    if (phase == RDZV_NODE_STUCK) {
+        c.kind = RDZV_CAUSE_LOST;
+        (void) snprintf(c.text, sizeof(c.text), "a process outlived SIGKILL");
+    } else if (!r->has_leaver) {
+        r->has_leaver = true;
+        r->leave = c;
+    }
+    if (!r->has_why)
+        r->why = c;
+    r->has_why = true;
+}
+
+/* The node that we live on goes, and we with it: better that all hear why than that they find out. */
+static bool end_without_host(struct rdzv *r, const struct peer *p, uint64_t now)
+{
+    if (r->phase == RDZV_ENDED || r->cfg.has_successor || p->incarnation != r->cfg.own)
+        return false;
+    set_why(r, now, RDZV_EXIT_AGAIN, p->host);
+    (void) snprintf(r->why.text, sizeof(r->why.text), "node %s, which hosts the job, was stopped", p->host);
+    end(r, now, RDZV_CAUSE_STOPPED);
+    return true;
+}
+
 /* It says itself that it takes no further part. */
 static void retire(struct rdzv *r, struct peer *p, uint64_t now, const struct rdzv_hello *h)
 {
-    bool was_in_round = is_in_round(r, p), is_gone = h->phase == RDZV_NODE_GONE;
+    bool was_in_round = is_in_round(r, p), is_gone = h->phase == RDZV_NODE_GONE, has_ended;
 
     if (h->has_cause)
-        note_failure(r, now, &h->cause);
-    if (h->phase != RDZV_NODE_STUCK && (was_in_round || p->is_unreported || p->is_awaited) && !r->has_leaver) {
-        r->has_leaver = true;
-        if (!r->has_why) {
-            set_why(r, now, 1, p->host);
-            r->why.kind = RDZV_CAUSE_STOPPED;
-            (void) snprintf(r->why.text, sizeof(r->why.text), "the node was stopped");
-        }
-    }
+        note_failure(r, now, p, &h->cause);
+    if (was_in_round || p->is_unreported || p->is_awaited)
+        note_leaver(r, now, p, h->phase);
     p->is_stuck = p->is_stuck || h->phase == RDZV_NODE_STUCK;
     p->is_leaving = !p->is_stuck;
     changed(r);
     clear(r, p);
+    if (p->is_leaving && r->phase == RDZV_GATHER)
+        judge(r, now); /* a failure that was the end comes before a stop */
+    has_ended = p->is_leaving && end_without_host(r, p, now);
     if (is_gone)
         drop(r, p);
+    if (has_ended)
+        return;
     if (was_in_round)
         member_gone(r, now);
     else if (r->phase == RDZV_GATHER)
@@ -573,9 +610,7 @@ static void retire(struct rdzv *r, struct peer *p, uint64_t now, const struct rd
 static void hello_gather(struct rdzv *r, struct peer *p, uint64_t now, const struct rdzv_hello *h)
 {
     if (h->has_cause)
-        note_failure(r, now, &h->cause);
-    if (h->phase == RDZV_NODE_FAILED)
-        set_unreported(r, p, false);
+        note_failure(r, now, p, &h->cause);
     if (h->phase == RDZV_NODE_READY && h->round == r->round) {
         set_unreported(r, p, false);
         set_awaited(r, p, false);
@@ -584,13 +619,36 @@ static void hello_gather(struct rdzv *r, struct peer *p, uint64_t now, const str
     check_gather(r, now);
 }
 
+static void note_first_done(struct rdzv *r, uint64_t now, const struct rdzv_hello *h)
+{
+    uint64_t at = within_round(r, now, h->first_done) + r->cfg.finish_timeout;
+
+    if (r->cfg.finish_timeout > 0 && h->first_done != 0 && at < r->finish_at)
+        r->finish_at = at;
+}
+
+/* The first worker was done long ago, and others are not. */
+static void end_unfinished(struct rdzv *r, uint64_t now)
+{
+    const struct peer *p = peers_next(&r->peers, NULL);
+
+    while (p && (!p->is_member || p->is_done))
+        p = peers_next(&r->peers, p);
+    set_why(r, now, RDZV_EXIT_UNFINISHED, p ? p->host : "");
+    (void) snprintf(r->why.text, sizeof(r->why.text),
+                    "workers on %u of %u nodes still run %llu s after the first was done (--finish-timeout)",
+                    r->n_members - r->n_done - r->n_gone, r->n_members, (unsigned long long) r->cfg.finish_timeout / 1000);
+    end(r, now, RDZV_CAUSE_UNFINISHED);
+}
+
 static void hello_member(struct rdzv *r, struct peer *p, uint64_t now, const struct rdzv_hello *h)
 {
     if (h->round != r->round)
         return;
+    note_first_done(r, now, h);
     if (h->phase == RDZV_NODE_FAILED) {
         if (h->has_cause)
-            note_failure(r, now, &h->cause);
+            note_failure(r, now, p, &h->cause);
         enter_gather(r, now);
         hello_gather(r, p, now, h);
     } else if (h->phase == RDZV_NODE_DONE && !p->is_done) {
@@ -742,6 +800,8 @@ static void tick(struct rdzv *r, uint64_t now)
         r->host->is_known_alive = false; /* it says hello, but hears nothing: not to be waited for */
         enter_gather(r, now);
     }
+    if (r->phase == RDZV_ACTIVE && now >= r->finish_at)
+        end_unfinished(r, now);
     if (r->phase == RDZV_ACTIVE && now >= r->scale_at) {
         r->scale_at = never;
         if (r->n_ready > 0 && r->n_done == 0)
@@ -766,7 +826,7 @@ static uint64_t gather_deadline(const struct rdzv *r)
 uint64_t rdzv_deadline(const struct rdzv *r)
 {
     const struct peer *heard = peers_first(&r->peers, PEER_HEARD), *down = peers_first(&r->peers, PEER_DOWN);
-    uint64_t           at = earlier(r->switch_at, r->scale_at);
+    uint64_t           at = earlier(earlier(r->switch_at, r->scale_at), r->finish_at);
 
     if (heard)
         at = earlier(at, dead_at(r, heard));

@@ -13,6 +13,7 @@
  *     Which failure was the first is decided when all have told, by the coordinator's clock; it is the job's cause.
  *   - A node is lost reset_grace after its connection broke, unless it is back, and dead_after its last word.
  *   - Whoever comes while there is room starts a new round; beyond max_nodes it is a spare and takes over.
+ *   - The node that it lives on cannot leave the job to the others unless there is a successor.
  *   - A job that has ended stays ended.
  */
 #ifndef AGENT_CORE_RDZV_H
@@ -35,6 +36,9 @@ struct rdzv_cfg {
     uint64_t settle_timeout;  /* how long to wait for what all nodes know of a failure */
     uint64_t switch_timeout;  /* for the new key space */
     uint64_t scale_delay;     /* newcomers that come one by one within it cost one round */
+    uint64_t finish_timeout;  /* for all workers, after the first that ended well; 0: none */
+    uint64_t own;             /* incarnation of the node that this coordinator lives on; 0: it outlives every node */
+    bool     has_successor;   /* when that node goes, another can take the job over */
     bool     scales_on_restart_only;
     struct rdzv_plan plan;
 };

@@ -27,11 +27,13 @@ struct rdzv {
     uint64_t        seq, gather_since, last_call_at, not_before, switch_at, started_at, scale_at;
     uint64_t        earliest; /* at which a worker of the last round can have failed */
     uint64_t        amnesty; /* we were away ourselves: nobody counts as silent before */
+    uint64_t        finish_at; /* of a round whose first worker is done; never: none is, or there is time */
     uint64_t        notice_at;
     struct peer    *host; /* of the store of the round, from SWITCH on */
     /* how the last round ended: decided when all of it have told */
     bool            is_judged, has_failure, has_loss, has_leaver;
-    struct rdzv_cause failure, loss; /* the first of each; loss.at: its last word */
+    struct rdzv_cause failure, loss, leave; /* the first of each; loss.at: its last word */
+    uint64_t        failed;          /* incarnation of who told of `failure` */
     struct rdzv_cause why;           /* so far; in ENDED for good */
     bool            has_why, has_told_all;
     char            have[RDZV_HAVE_MAX], missing[RDZV_MISSING_MAX];

@@ -26,6 +26,11 @@ enum { /* room for texts, with their NUL; longer ones are cut by who fills them 
 /* The upper bits of a view's seq count the coordinators of the job, one after the other: each has its own clock. */
 #define RDZV_TERM_SHIFT 40
 
+enum { /* exit status of a job whose end no worker's status tells */
+    RDZV_EXIT_AGAIN = 75,       /* its host is gone: start it again */
+    RDZV_EXIT_UNFINISHED = 124, /* as timeout(1) has it */
+};
+
 enum rdzv_node_phase {
     RDZV_NODE_READY,   /* no worker lives; the node waits for `round` */
     RDZV_NODE_RUNNING, /* workers of `round` live */
@@ -52,6 +57,7 @@ enum rdzv_cause_kind {
     RDZV_CAUSE_LOST,    /* a node was lost, and too few are left */
     RDZV_CAUSE_TIMEOUT, /* too few nodes came in time */
     RDZV_CAUSE_STOPPED, /* somebody stopped the job or all of its nodes */
+    RDZV_CAUSE_UNFINISHED, /* workers went on for too long after the first was done */
     RDZV_CAUSE_N_KINDS
 };
 
@@ -92,6 +98,7 @@ struct rdzv_hello {
     enum rdzv_node_phase phase;
     uint32_t store_round;  /* the key space that it hosts, see rdzv_view.hosts_store; 0: none */
     uint32_t notice_ms;    /* a pre-emption is due in so long; 0: no notice came */
+    uint64_t first_done;   /* when the first worker of `round` ended well, by the coordinator's clock; 0: none did */
     bool     has_about;    /* until the first view, and when a view asks for it */
     bool     has_cause;    /* a worker of the last round failed */
     struct rdzv_about about;

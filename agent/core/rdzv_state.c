@@ -7,7 +7,7 @@
 
 enum {
     VERSION = 1,
-    HEAD_MAX = 512 + 3 * FIELDS_CAUSE_MAX + BUDGET_STATE_MAX + RANKS_MAX_ROLES * (2 + RDZV_ROLE_MAX),
+    HEAD_MAX = 512 + 4 * FIELDS_CAUSE_MAX + BUDGET_STATE_MAX + RANKS_MAX_ROLES * (2 + RDZV_ROLE_MAX),
     PEER_MAX = 48 + RDZV_HOST_MAX + RDZV_ADDR_MAX,
 };
 
@@ -63,8 +63,9 @@ static void job(struct fields *f, struct rdzv *r)
     fields_u64(f, &r->notice_at);
     fields_u64(f, &r->peers.n_arrived);
     fields_flag(f, &r->is_judged);
-    fields_flag(f, &r->has_leaver);
+    optional_cause(f, &r->has_leaver, &r->leave);
     optional_cause(f, &r->has_failure, &r->failure);
+    fields_u64(f, &r->failed);
     optional_cause(f, &r->has_loss, &r->loss);
     optional_cause(f, &r->has_why, &r->why);
 }
@@ -161,6 +162,7 @@ static void move_times(struct rdzv *r, uint64_t saved_at, uint64_t now)
     r->notice_at = moved(r->notice_at, saved_at, now);
     r->failure.at = moved(r->failure.at, saved_at, now);
     r->loss.at = moved(r->loss.at, saved_at, now);
+    r->leave.at = moved(r->leave.at, saved_at, now);
     r->why.at = moved(r->why.at, saved_at, now);
     /* How long nobody was there is not in these times, but in those of the failures that are told again (`earliest` is 0):
      * what came first stays first. */

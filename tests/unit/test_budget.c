@@ -93,6 +93,29 @@ Test(budget, a_failure_that_got_further_is_another_one)
     budget_free(b);
 }
 
+Test(budget, with_a_progress_file_an_attempt_that_came_no_further_counts_whoever_failed_and_when)
+{
+    struct budget    *b = make((struct budget_cfg) { .max_restarts = 10, .same_max = 3 });
+    struct rdzv_cause why = { .kind = RDZV_CAUSE_WORKER, .progress = 5 };
+    uint64_t          wait;
+
+    for (why.rank = 0; why.rank < 2; why.rank++)
+        cr_expect_eq(budget_ask(b, 1, 3600 * SECOND, &why, &wait), BUDGET_RESTART);
+    cr_expect_eq(budget_ask(b, 1, 3600 * SECOND, &why, &wait), BUDGET_SAME);
+    budget_free(b);
+}
+
+Test(budget, what_a_restart_cannot_help_is_the_end)
+{
+    struct budget    *b = make((struct budget_cfg) { .max_restarts = 10 });
+    struct rdzv_cause why = { .kind = RDZV_CAUSE_WORKER, .code = 127, .is_final = true };
+    uint64_t          wait;
+
+    cr_expect_eq(budget_ask(b, 1, 1, &why, &wait), BUDGET_FINAL);
+    cr_expect_eq(budget_used(b), 0);
+    budget_free(b);
+}
+
 Test(budget, the_wait_doubles_with_each_quick_failure)
 {
     struct budget    *b = make((struct budget_cfg) { .max_restarts = 100, .backoff_min = 100, .backoff_max = 450 });

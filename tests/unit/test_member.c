@@ -163,6 +163,19 @@ static void settle(struct log *l)
     member_settle(&l->m, l->now, l->m.node.n_alive == 0, true);
 }
 
+static void pass(struct log *l, uint64_t ms)
+{
+    uint64_t until = l->now + ms;
+
+    for (unsigned turns = 0; member_deadline(&l->m) <= until; turns++) {
+        cr_assert_lt(turns, 10000, "due for ever");
+        l->now = member_deadline(&l->m) > l->now ? member_deadline(&l->m) : l->now;
+        (void) member_tick(&l->m, l->now);
+        settle(l);
+    }
+    l->now = until;
+}
+
 static void exits(struct log *l, int status)
 {
     (void) member_exited(&l->m, l->now, status, false);
@@ -393,11 +406,9 @@ Test(member, a_lost_coordinator_ends_the_workers_and_the_node)
     struct log l;
 
     run(&l);
-    l.now += 7999;
-    (void) member_tick(&l.m, l.now);
+    pass(&l, 7999);
     cr_expect_eq(l.n_signals, 0);
-    l.now++;
-    (void) member_tick(&l.m, l.now);
+    pass(&l, 1);
     cr_expect_eq(l.news, MEMBER_HALTED);
     cr_expect_eq(l.n_signals, 1);
     exits(&l, SIGTERM);
@@ -410,11 +421,9 @@ Test(member, a_coordinator_that_never_answers_is_given_the_join_timeout)
     struct log l;
 
     init(&l);
-    l.now += 59999;
-    (void) member_tick(&l.m, l.now);
+    pass(&l, 59999);
     cr_expect(!l.is_finished);
-    l.now++;
-    (void) member_tick(&l.m, l.now);
+    pass(&l, 1);
     cr_expect(l.is_finished && l.status == MEMBER_EXIT_ORPHAN);
     cr_expect_eq(member_deadline(&l.m), UINT64_MAX);
 }
@@ -523,4 +532,80 @@ Test(member, speaks_each_heartbeat)
     cr_expect_eq(l.n_hellos, before + 10);
     cr_expect_leq(l.now, 15000);
     cr_expect_geq(l.now, 5000 + 10 * 875);
+}
+
+Test(member, was_away_itself_and_does_not_call_that_the_coordinators_silence)
+{
+    struct log l;
+
+    run(&l);
+    l.now += 60000; /* SIGSTOP, or a machine that was asleep */
+    (void) member_tick(&l.m, l.now);
+    settle(&l);
+    cr_expect_eq(l.n_signals, 0);
+    pass(&l, 9000);
+    cr_expect_eq(l.n_signals, 1, "but now it is silent");
+}
+
+Test(member, the_workers_of_a_failed_attempt_get_one_signal)
+{
+    struct log l;
+
+    run(&l);
+    exits(&l, EXIT_1);
+    cr_expect_eq(l.n_signals, 1);
+    see(&l, 2, RDZV_GATHER);
+    cr_expect_eq(l.n_signals, 1);
+}
+
+Test(member, says_when_its_first_worker_is_done)
+{
+    struct log l;
+
+    run(&l);
+    l.now += 100;
+    exits(&l, 0);
+    cr_expect_eq(l.last.phase, RDZV_NODE_RUNNING);
+    cr_expect_eq(l.last.first_done, l.now + l.m.ahead);
+    see(&l, 2, RDZV_GATHER);
+    exits(&l, SIGTERM);
+    see(&l, 2, RDZV_ACTIVE);
+    pass(&l, 1000);
+    cr_expect_eq(l.last.first_done, 0);
+}
+
+/* Somebody kills a worker, and other nodes see their connections break before we are sure that it was no stop. */
+Test(member, a_death_by_sigterm_is_told_with_its_time_though_the_round_is_over)
+{
+    struct log l;
+    uint64_t   died;
+
+    run(&l);
+    l.now += 1000;
+    died = l.now;
+    exits(&l, SIGTERM);
+    cr_expect(!l.last.has_cause);
+    l.now += 20;
+    see(&l, 2, RDZV_GATHER);
+    exits(&l, EXIT_1);
+    cr_expect_eq(l.m.ready_round, 1, "it is not known yet how the attempt ended");
+    pass(&l, POLICY_TERM_HOLD_MS);
+    cr_expect_eq(l.m.ready_round, 2);
+    cr_expect(l.last.has_cause && l.last.cause.code == 128 + SIGTERM);
+    cr_expect_eq(l.last.cause.at, died + l.m.ahead);
+}
+
+Test(member, a_death_that_was_held_when_all_were_killed_is_forgotten)
+{
+    struct log l;
+
+    run(&l);
+    exits(&l, SIGTERM);
+    see(&l, 2, RDZV_GATHER);
+    l.m.node.group.deadline = l.now; /* no grace at all */
+    (void) member_tick(&l.m, l.now);
+    exits(&l, SIGKILL);
+    cr_expect_eq(l.m.ready_round, 2);
+    pass(&l, 2 * POLICY_TERM_HOLD_MS);
+    cr_expect(!l.last.has_cause);
 }

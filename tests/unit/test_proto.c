@@ -37,7 +37,7 @@ static struct proto_msg longest(enum proto_type type)
     } else if (type == PROTO_HELLO) {
         struct rdzv_about *a = &m.u.hello.about;
 
-        m.u.hello = (struct rdzv_hello) { 1, 2, 3, 4, 5, RDZV_NODE_GONE, 6, 7, true, true, { 0 }, { 0 } };
+        m.u.hello = (struct rdzv_hello) { 1, 2, 3, 4, 5, RDZV_NODE_GONE, 6, 7, 8, true, true, { 0 }, { 0 } };
         *a = (struct rdzv_about) { .nproc = 8, .wish = -1, .port = 29500, .plan = { 2, 4, 77, "", "" } };
         fill(a->host, sizeof a->host);
         fill(a->addr, sizeof a->addr);
@@ -132,7 +132,7 @@ Test(proto, a_heartbeat_is_small)
     struct proto_msg m = { .type = PROTO_HELLO };
     uint8_t          frame[PROTO_FRAME_MAX];
 
-    cr_expect_lt(proto_encode(&m, frame), 48);
+    cr_expect_lt(proto_encode(&m, frame), 56);
     m = (struct proto_msg) { .type = PROTO_VIEW };
     cr_expect_lt(proto_encode(&m, frame), 112);
 }

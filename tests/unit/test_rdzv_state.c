@@ -169,6 +169,7 @@ Test(rdzv_state, there_is_one_budget_for_all_coordinators)
         why.at = g.now;
         say(&g, 2, RDZV_NODE_FAILED, i, &why);
         say(&g, 1, RDZV_NODE_READY, i + 1, NULL);
+        say(&g, 2, RDZV_NODE_READY, i + 1, &why);
         cr_assert_eq(status_of(&g).restarts, i);
         if (i == 2) {
             save(&g); /* in the middle of GATHER, and judged */
