@@ -219,6 +219,7 @@ bench check-bench: $(programs) bench-programs
 
 # ---- simulation: the pure cores under every kind of worker, user and scheduler, and with planted bugs
 
+$(BIN)/sim_node: $(OBJ)/tests/sim/sim_solo.o
 $(BIN)/sim_rdzv: $(addprefix $(OBJ)/tests/sim/sim_,world.o check.o takeover.o queue.o)
 $(BIN)/sim_%: $(OBJ)/tests/sim/sim_%.o $(OUT)/libccrun-all.a
 	@mkdir -p $(@D)
@@ -228,6 +229,7 @@ $(BIN)/sim_%: $(OBJ)/tests/sim/sim_%.o $(OUT)/libccrun-all.a
 .PHONY: check-sim mutants check-mutants
 check-sim: $(BIN)/sim_node $(BIN)/sim_rdzv
 	$(Q)$(BIN)/sim_node -n 200000
+	$(Q)$(BIN)/sim_node -n 100000 -m
 	$(Q)$(BIN)/sim_rdzv -n 3000
 	$(Q)for n in 8 64 1024 16384; do $(BIN)/sim_rdzv -b $$n || exit; done
 

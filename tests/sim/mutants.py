@@ -15,6 +15,7 @@ import mutants_rdzv
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
 LONE = ['agent/core/' + f for f in ('node.c', 'group.c', 'policy.c')]
 MANY = LONE + ['agent/core/' + f for f in ('rdzv.c', 'member.c', 'ranks.c', 'peers.c', 'budget.c', 'admit.c', 'proto.c', 'fields.c', 'rdzv_state.c')]
+SOLO = [f for f in MANY if f not in LONE] + ['store/base/err.c', 'tests/sim/sim_solo.c']
 SIM_RDZV = ['tests/sim/sim_%s.c' % f for f in ('rdzv', 'world', 'check', 'takeover', 'queue')] + ['store/base/err.c']
 GROUP, NODE, POLICY = 'agent/core/group.c', 'agent/core/node.c', 'agent/core/policy.c'
 
@@ -63,13 +64,13 @@ MUTANTS = [
      'the hold runs out by itself and is taken for a stop then: the end comes a moment later'),
     ('a real failure waits for a held one', POLICY, 'p->hold_until = UINT64_MAX; /* a real failure beside it', '/* a real failure beside it',
      'when the hold is over the failure is noted already, and the first one counts'),
-    ('the attempt ends while a death is held', NODE, '(g->state == GROUP_RUNNING && !is_held)', '(void) is_held, (g->state == GROUP_RUNNING)', None),
+    ('the attempt ends while a death is held', NODE, 'GROUP_STOPPING) && !is_held)', 'GROUP_STOPPING) && (is_held || true))', None),
     ('the status is 0 after a stop', POLICY, 'if (p->is_stopped)\n        return 128u + (unsigned) p->stop_signal;', '', None),
     ('a failure that a restart would follow decides over a stop', POLICY, 'return p->has_failure && (is_last || !p->is_stopped);',
      '(void) is_last;\n    return p->has_failure;', None),
     ('a stop hides the last failure', POLICY, 'return p->has_failure && (is_last || !p->is_stopped);',
      '(void) is_last;\n    return p->has_failure && !p->is_stopped;', None),
-    ('an unstartable attempt waits for an exit', NODE, 'if (!n->is_finished && n->n_alive == 0 && g->state == GROUP_STOPPING)', 'if (0)', None),
+    ('an unstartable attempt waits for an exit', NODE, 'if (!n->is_finished && n->n_alive == 0 && g->state == GROUP_STOPPING && n->policy.hold_until == UINT64_MAX)', 'if (0)', None),
     ('ended before every process is gone', NODE, 'GROUP_KILLING) && is_empty)', 'GROUP_KILLING))', None),
     ('what nobody reads is given up', NODE, 'if (is_drained || now', 'if (true || now', None),
     ('what nobody reads is waited for after a stop', NODE, 'n->give_up_at = now + n->drain_grace;', 'n->give_up_at = UINT64_MAX;', None),
@@ -85,7 +86,7 @@ MUTANTS = [
 
 # the cores in which to plant, the other sources, how to run the simulation, the bugs
 SUITES = [
-    (LONE, ['tests/sim/sim_node.c'], [['-n', '20000']], MUTANTS),
+    (LONE, ['tests/sim/sim_node.c'] + SOLO, [['-n', '20000'], ['-n', '20000', '-m']], MUTANTS),
     (MANY, SIM_RDZV, [['-n', '4000'], ['-b', '200']], mutants_rdzv.MUTANTS),
 ]
 
