@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* fd00::1, fe80::1%eth0 */
@@ -105,19 +105,4 @@ int endpoint_parse(struct endpoint *ret, const char *text, int default_port, str
     memcpy(ret->host, bare, strlen(bare) + 1);
     ret->port = n;
     return 0;
-}
-
-bool endpoint_is_subnet(const char *text)
-{
-    char           addr[INET6_ADDRSTRLEN];
-    unsigned char  number[16];
-    const char    *slash = strchr(text, '/');
-    int            bits = slash ? parse_port(slash + 1) : -1;
-
-    if (bits < 0 || (size_t) (slash - text) >= sizeof addr)
-        return false;
-    (void) snprintf(addr, sizeof addr, "%.*s", (int) (slash - text), text);
-    if (inet_pton(AF_INET, addr, number) == 1)
-        return bits <= 32;
-    return inet_pton(AF_INET6, addr, number) == 1 && bits <= 128;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "agent/hosting.h"
 #include "launcher/logmask.h"
 #include "launcher/oneline.h"
 #include "launcher/plan_rdzv.h"
@@ -103,12 +104,12 @@ static int parse_event_log(const char *text, bool *ret, struct cc_err *err)
 
 static int check_network(const struct options *o, struct cc_err *err)
 {
+    struct hostpick_net net;
+
     if (o->iface && (!*o->iface || strlen(o->iface) >= IFACE_MAX || strpbrk(o->iface, "/ \t\n")))
         return cc_fail(err, -EINVAL, "--iface: '%.40s' is no name of a network interface (1 to %d bytes)", o->iface,
                        IFACE_MAX - 1);
-    if (o->subnet && !endpoint_is_subnet(o->subnet))
-        return cc_fail(err, -EINVAL, "--subnet: '%.60s' is not ADDR/BITS, such as 10.0.0.0/16 or fd00::/64", o->subnet);
-    return 0;
+    return o->subnet ? hosting_parse_subnet(&net, o->subnet, err) : 0;
 }
 
 static int check_limits(const struct options *o, struct cc_err *err)

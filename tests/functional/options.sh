@@ -43,7 +43,7 @@ refuses "argument --max-restarts/--max_restarts: invalid window (N/WINDOW, such 
 refuses "--no-restart-codes: '300' is no exit status (1 to 255), range (3-5) or signal (SIGSEGV)" --no-restart-codes 300
 refuses "--preempt-signal TERM: --signals-to-handle has it too" --preempt-signal TERM
 refuses "--restart-backoff: 'x' is not MIN:MAX" --restart-backoff x
-refuses "--subnet: '10.0.0.0' is not ADDR/BITS" --subnet 10.0.0.0
+refuses "--subnet: 'eth0' is not NETWORK/BITS" --subnet eth0
 refuses 'shutdown_timeout must be non-negative, got -1' --shutdown-timeout -1
 refuses '--redirects: 4 does not match: <^[0123]$> or <^(\d:[0123],)*(\d:[0123])$>' -r 4
 refuses '--tee: 0:1, does not match' -t 0:1,
