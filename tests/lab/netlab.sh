@@ -93,6 +93,8 @@ up() {
         on_switch ip link del "s$i" 2>/dev/null
         nsenter -t "$(pid "h$i")" -n ip link add eth0 type veth peer name "s$i" netns "$p" || die "no link for host $i"
         on_switch ip link set "s$i" master br0 up
+        # The same address after a power cut, or the others would send to the old one until they doubt it.
+        on "$i" ip link set eth0 address "$(printf '02:00:0a:4d:00:%02x' "$i")"
         on "$i" sh -c "ip addr add $NET.$i/24 dev eth0 && ip link set eth0 up" || die "no address for host $i"
     done
 }
