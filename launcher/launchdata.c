@@ -1,7 +1,6 @@
 #include "launcher/launchdata.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,7 +113,7 @@ static bool is_text(const struct record *r)
 }
 
 struct counts {
-    size_t args, envs, owns;
+    size_t args, envs, owns, prefers;
 };
 
 static int count(uint8_t *bytes, size_t n, struct counts *c)
@@ -129,6 +128,7 @@ static int count(uint8_t *bytes, size_t n, struct counts *c)
         c->args += r.tag == LAUNCHDATA_ARG;
         c->envs += r.tag == LAUNCHDATA_ENV;
         c->owns += r.tag == LAUNCHDATA_OWN;
+        c->prefers += r.tag == LAUNCHDATA_PREFER;
     }
     return more;
 }
@@ -139,6 +139,7 @@ static int take(struct launchdata *d, const struct record *r, struct counts *c)
     case LAUNCHDATA_ARG:  d->argv[c->args++] = r->text; return 0;
     case LAUNCHDATA_ENV:  d->env[c->envs++] = r->text; return 0;
     case LAUNCHDATA_OWN:  d->own[c->owns++] = r->text; return 0;
+    case LAUNCHDATA_PREFER: d->prefer[c->prefers++] = r->text; return 0;
     case LAUNCHDATA_DIR:  d->dir = r->text; return 0;
     case LAUNCHDATA_WHO:  d->who = r->text; return 0;
     case LAUNCHDATA_MARK: d->mark = r->text; return 0;
@@ -170,7 +171,8 @@ int launchdata_read(struct launchdata *ret, uint8_t *bytes, size_t n, struct cc_
     ret->argv = calloc(c.args + 1, sizeof *ret->argv);
     ret->env = calloc(c.envs + 1, sizeof *ret->env);
     ret->own = calloc(c.owns + 1, sizeof *ret->own);
-    if (!ret->argv || !ret->env || !ret->own) {
+    ret->prefer = calloc(c.prefers + 1, sizeof *ret->prefer);
+    if (!ret->argv || !ret->env || !ret->own || !ret->prefer) {
         launchdata_clear(ret);
         return cc_fail(err, -ENOMEM, "no memory for the data of the job");
     }
@@ -189,23 +191,24 @@ void launchdata_clear(struct launchdata *d)
     free(d->argv);
     free(d->env);
     free(d->own);
+    free(d->prefer);
     *d = (struct launchdata) { 0 };
 }
 
 /* ---- variables that are a node's own */
 
-int launchdata_is_own(char *const *own, const char *entry)
+bool launchdata_is_listed(char *const *list, const char *entry)
 {
     size_t len = strcspn(entry, "=");
 
-    for (; *own; own++) {
-        size_t n = strlen(*own);
+    for (; *list; list++) {
+        size_t n = strlen(*list);
 
-        if (n > 0 && (*own)[n - 1] == '*' ? len >= n - 1 && strncmp(*own, entry, n - 1) == 0
-                                          : len == n && strncmp(*own, entry, n) == 0)
-            return 1;
+        if (n > 0 && (*list)[n - 1] == '*' ? len >= n - 1 && strncmp(*list, entry, n - 1) == 0
+                                           : len == n && strncmp(*list, entry, n) == 0)
+            return true;
     }
-    return 0;
+    return false;
 }
 
 static size_t length(char *const *list)
@@ -217,16 +220,31 @@ static size_t length(char *const *list)
     return n;
 }
 
+static bool has(char *const *env, const char *entry)
+{
+    size_t len = strcspn(entry, "=");
+
+    for (; *env; env++)
+        if (strncmp(*env, entry, len) == 0 && (*env)[len] == '=')
+            return true;
+    return false;
+}
+
+static bool is_ours(const struct launchdata *d, char *const *here, const char *entry)
+{
+    return launchdata_is_listed(d->own, entry) || (launchdata_is_listed(d->prefer, entry) && has(here, entry));
+}
+
 char **launchdata_environ(const struct launchdata *d, char *const *here)
 {
     char **env = calloc(length(d->env) + length(here) + 1, sizeof *env);
     size_t i, n = 0;
 
     for (i = 0; env && d->env[i]; i++)
-        if (!launchdata_is_own(d->own, d->env[i]))
+        if (!is_ours(d, here, d->env[i]))
             env[n++] = d->env[i];
     for (i = 0; env && here[i]; i++)
-        if (launchdata_is_own(d->own, here[i]))
+        if (is_ours(d, here, here[i]))
             env[n++] = here[i];
     return env;
 }

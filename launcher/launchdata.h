@@ -7,6 +7,7 @@
 #ifndef LAUNCHER_LAUNCHDATA_H
 #define LAUNCHER_LAUNCHDATA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ enum launchdata_tag {
     LAUNCHDATA_ARG = 'a',     /* a word of the agent's command line, in order */
     LAUNCHDATA_ENV = 'e',     /* NAME=VALUE */
     LAUNCHDATA_OWN = 'o',     /* a name, or the begin of names and '*': variables that the other node has its own of */
+    LAUNCHDATA_PREFER = 'p',  /* the same, but where the node has none it takes ours */
     LAUNCHDATA_DIR = 'd',     /* the working directory */
     LAUNCHDATA_SET = 's',     /* "nnodes=2": what the user left to us, by the option's long name */
     LAUNCHDATA_WHO = 'w',     /* who says so: "--hosts" */
@@ -32,7 +34,7 @@ enum launchdata_tag {
 
 struct launchdata { /* points into the block */
     char      **argv, **env;  /* NULL-terminated */
-    char      **own;          /* the same */
+    char      **own, **prefer; /* the same */
     const char *dir, *who, *mark;
     const char *set[LAUNCHDATA_SETTINGS_MAX];
     unsigned    n_set;
@@ -54,10 +56,10 @@ int  launchdata_read(struct launchdata *ret, uint8_t *bytes, size_t n, struct cc
 void launchdata_clear(struct launchdata *d);
 
 /* Is that variable ("NAME=VALUE" or "NAME") on a list of names and beginnings of names? */
-int launchdata_is_own(char *const *own, const char *entry);
+bool launchdata_is_listed(char *const *list, const char *entry);
 
-/* The environment of the agent: what came, with `here` for the variables of `own`.  Only the list is the caller's: free().
- * NULL: no memory. */
+/* The environment of the agent: what came, with `here` for the variables of `own` and `prefer`.  Only the list is the
+ * caller's: free().  NULL: no memory. */
 char **launchdata_environ(const struct launchdata *d, char *const *here);
 
 #endif

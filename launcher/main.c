@@ -9,6 +9,8 @@
 #include "agent/agent.h"
 #include "agent/keeper.h"
 #include "launcher/hostlist.h"
+#include "launcher/fanout.h"
+#include "launcher/farend.h"
 #include "launcher/job.h"
 #include "launcher/options.h"
 #include "launcher/stdstreams.h"
@@ -124,22 +126,84 @@ static int show_or_run(struct job *j)
     return run(j);
 }
 
-static int launch(struct options *o)
+static int check_warnings(struct options *o, struct cc_err *err)
+{
+    options_check_environ(o, environ);
+    return o->strict && warnings_as_error(&o->warnings, err) < 0 ? AGENT_EXIT_USAGE : 0;
+}
+
+/* `far` is NULL, or how another ccrun started us: then it has warned already, and node 0 is enough for the rest. */
+static int launch(struct options *o, const struct farend *far)
 {
     struct cc_err err = { 0 };
     struct job    j;
     int           status = job_make(&j, o, environ, &err);
 
-    options_check_environ(o, environ);
-    if (status == 0 && o->strict && warnings_as_error(&o->warnings, &err) < 0)
-        status = AGENT_EXIT_USAGE;
+    if (status == 0 && !far)
+        status = check_warnings(o, &err);
     if (status != 0) {
         (void) complain(&err, status);
-    } else {
+    } else if (!far) {
         print_warnings(o);
         status = show_or_run(&j);
+    } else {
+        j.cfg.party.secret = far->data.secret;
+        j.cfg.party.n_secret = far->data.n_secret;
+        if (far->node_rank == 0)
+            print_hints(&j);
+        status = run(&j);
     }
     job_clear(&j);
+    return status;
+}
+
+static int fan_out(struct options *o, char **argv)
+{
+    struct cc_err err = { 0 };
+    struct fanout f;
+    int           status = fanout_make(&f, o, argv, environ, &err);
+
+    if (status == 0)
+        status = check_warnings(o, &err);
+    if (status != 0) {
+        (void) complain(&err, status);
+    } else if (o->show_config || o->dry_run) {
+        if (o->show_config)
+            options_show_config(stdout, o);
+        if (o->dry_run)
+            fanout_show(stdout, &f);
+        status = printed();
+    } else {
+        print_warnings(o);
+        status = fanout_run(&f);
+    }
+    fanout_clear(&f);
+    return status;
+}
+
+/* The command line, the environment and the directory are those of another ccrun. */
+static int be_agent(struct options *o)
+{
+    struct cc_err err = { 0 };
+    struct farend far;
+    int           status = AGENT_EXIT_USAGE, fd = (int) o->agent_fd;
+
+    if (farend_start(fd, environ, &far, &err) < 0) {
+        status = complain(&err, AGENT_EXIT_INTERNAL);
+        farend_clear(&far);
+        return status;
+    }
+    environ = far.env;
+    options_free(o);
+    if (options_parse(o, far.data.argv, get_env, &err) < 0 || farend_suggest(&far, o, &err) < 0) {
+        (void) complain(&err, status);
+    } else if (chdir(far.data.dir) < 0) {
+        (void) cc_fail(&err, -errno, "the working directory '%.256s' is not on this node: %s", far.data.dir, strerror(errno));
+        status = complain(&err, AGENT_EXIT_NOT_FOUND);
+    } else {
+        (void) setenv("PWD", far.data.dir, 1);
+        status = launch(o, &far);
+    }
     return status;
 }
 
@@ -160,7 +224,9 @@ int main(int argc, char **argv)
     } else {
         status = only_prints(&o);
         if (status < 0)
-            status = launch(&o);
+            status = options_is_given(&o, OPTION_agent_fd)      ? be_agent(&o)
+                     : fanout_way(&o, environ) != FANOUT_NONE ? fan_out(&o, argv)
+                                                              : launch(&o, NULL);
     }
     options_free(&o);
     return status;

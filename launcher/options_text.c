@@ -9,7 +9,7 @@
 enum { HELP_COLUMNS = 100, HELP_LEFT = 34, MAN_COLUMNS = 78, MAN_TEXT_MAX = 320 };
 
 /* The order in which --help, the manual page and --show-config show them. */
-static const char *const groups[] = { "Job",    "Program",    "Devices",     "Failure",
+static const char *const groups[] = { "Job",    "Nodes",      "Program",     "Devices",      "Failure",
                                       "Output", "Rendezvous", "Information", "Compatibility" };
 
 void options_usage(FILE *to)

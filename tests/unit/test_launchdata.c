@@ -8,7 +8,8 @@
 static void make(struct cc_buf *b)
 {
     static char *const argv[] = { "ccrun", "--hosts", "a,b", "train.py", "", NULL };
-    static char *const env[] = { "A=1\n2", "HOME=/head", "SLURM_NODEID=0", "EMPTY=", "\377=\200", NULL };
+    static char *const env[] = { "A=1\n2", "HOME=/head", "SLURM_NODEID=0", "EMPTY=", "\377=\200", "CUDA=0", "ROCR=1", NULL };
+    static char *const prefer[] = { "CUDA", "ROCR", NULL };
     static char *const own[] = { "HOME", "SLURM_*", NULL };
     struct cc_err      err;
 
@@ -16,6 +17,7 @@ static void make(struct cc_buf *b)
     cr_assert_eq(launchdata_texts(b, LAUNCHDATA_ARG, argv), 0);
     cr_assert_eq(launchdata_texts(b, LAUNCHDATA_ENV, env), 0);
     cr_assert_eq(launchdata_texts(b, LAUNCHDATA_OWN, own), 0);
+    cr_assert_eq(launchdata_texts(b, LAUNCHDATA_PREFER, prefer), 0);
     cr_assert_eq(launchdata_text(b, LAUNCHDATA_DIR, "/data"), 0);
     cr_assert_eq(launchdata_text(b, LAUNCHDATA_WHO, "--hosts"), 0);
     cr_assert_eq(launchdata_text(b, LAUNCHDATA_MARK, "mark"), 0);
@@ -40,7 +42,7 @@ Test(launchdata, arrives_byte_for_byte)
     cr_assert_null(d.argv[5]);
     cr_assert_str_eq(d.env[0], "A=1\n2");
     cr_assert_str_eq(d.env[4], "\377=\200");
-    cr_assert_null(d.env[5]);
+    cr_assert_null(d.env[7]);
     cr_assert_str_eq(d.dir, "/data");
     cr_assert_eq(d.n_set, 1);
     cr_assert_str_eq(d.set[0], "nnodes=2");
@@ -52,7 +54,7 @@ Test(launchdata, arrives_byte_for_byte)
 
 Test(launchdata, leaves_a_node_the_variables_that_are_its_own)
 {
-    static char *const here[] = { "HOME=/node", "SLURM_NODEID=1", "A=other", "HOMER=x", NULL };
+    static char *const here[] = { "HOME=/node", "SLURM_NODEID=1", "A=other", "HOMER=x", "CUDA=7", NULL };
     struct cc_buf      b = { 0 };
     struct launchdata  d;
     struct cc_err      err;
@@ -64,9 +66,11 @@ Test(launchdata, leaves_a_node_the_variables_that_are_its_own)
     cr_assert_str_eq(env[0], "A=1\n2");
     cr_assert_str_eq(env[1], "EMPTY=");
     cr_assert_str_eq(env[2], "\377=\200");
-    cr_assert_str_eq(env[3], "HOME=/node");
-    cr_assert_str_eq(env[4], "SLURM_NODEID=1");
-    cr_assert_null(env[5]);
+    cr_assert_str_eq(env[3], "ROCR=1");
+    cr_assert_str_eq(env[4], "HOME=/node");
+    cr_assert_str_eq(env[5], "SLURM_NODEID=1");
+    cr_assert_str_eq(env[6], "CUDA=7");
+    cr_assert_null(env[7]);
     free(env);
     launchdata_clear(&d);
     cc_buf_free(&b);

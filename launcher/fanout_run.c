@@ -1,0 +1,652 @@
+/* The head of a job: starts what leads to the agents, passes on output and signals, and knows how each node ended. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "agent/agent.h"
+#include "agent/signals.h"
+#include "launcher/fanout.h"
+#include "launcher/farend.h"
+#include "launcher/oneline.h"
+#include "launcher/outlet.h"
+#include "store/base/cleanup.h"
+#include "store/base/macros.h"
+#include "store/base/signame.h"
+
+extern char **environ;
+
+enum {
+    DRAIN_MS = 500,      /* a connection that ssh keeps for later holds its pipes open */
+    DOOM_MS = 10000,     /* agents learn of a lost one by themselves; what has not ended by then is told to */
+    STOP_EXTRA_MS = 15000,
+    WHY_MAX = 400,
+    SAID_MAX = 64,
+    SSH_FAILED = 255,
+    SENTENCE_MAX = 1024,
+};
+
+enum place_state { PLACE_WAITING, PLACE_UP, PLACE_ENDED, PLACE_LOST, PLACE_ABSENT };
+
+struct place { /* a node of the job */
+    enum place_state state;
+    int             status;
+};
+
+struct line {
+    struct run               *r;
+    const struct fanout_line *cfg;
+    struct cc_buf            *out; /* the block, then signals */
+    pid_t                     pid; /* 0: not started, or reaped */
+    int                       in_fd, status;
+    uv_poll_t                 in;
+    bool                      has_in, is_started, is_exited, is_settled;
+    struct outlet_stream      stream[2];
+    unsigned                  n_streams;
+    uv_timer_t                timer;
+    char                      why[WHY_MAX]; /* the last that was printed before an agent was up */
+};
+
+struct run {
+    struct fanout *f;
+    uv_loop_t      loop;
+    struct signals signals;
+    struct outlet  outlet;
+    uv_timer_t     timer;
+    struct line   *lines;
+    struct place  *places;
+    unsigned       n_started, n_settled, n_under_way;
+    int            status;     /* of a worker or an agent, the first that is not 0 */
+    int            trouble;    /* of the way there: counts when no agent has a status of its own */
+    int            stopped_by; /* a signal */
+    bool           is_doomed, is_stopping, is_killing;
+    uint64_t       said[SAID_MAX]; /* hashes of lines of ccrun's that were shown */
+    unsigned       n_said;
+};
+
+static void say(struct run *r, int verbosity, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void say(struct run *r, int verbosity, const char *fmt, ...)
+{
+    char    text[SENTENCE_MAX];
+    va_list ap;
+
+    if (r->f->verbosity < verbosity)
+        return;
+    va_start(ap, fmt);
+    (void) vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    oneline_text(text, sizeof text);
+    outlet_say(&r->outlet, text);
+}
+
+static const char *host_of(const struct run *r, unsigned rank)
+{
+    return r->f->hosts.host[rank].name;
+}
+
+/* ---- to the agents */
+
+static void on_writable(uv_poll_t *p, int status, int events);
+
+static void on_in_closed(uv_handle_t *h)
+{
+    struct line *l = CC_CONTAINER_OF((uv_poll_t *) (void *) h, struct line, in);
+
+    cc_fdp(&l->in_fd);
+}
+
+static void close_in(struct line *l)
+{
+    if (l->has_in)
+        uv_close((uv_handle_t *) &l->in, on_in_closed);
+    l->has_in = false;
+}
+
+static void flush(struct line *l)
+{
+    while (l->has_in && cc_buf_len(l->out) > 0) {
+        ssize_t n = write(l->in_fd, cc_buf_data(l->out), cc_buf_len(l->out));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN) {
+            (void) uv_poll_start(&l->in, UV_WRITABLE, on_writable);
+            return;
+        }
+        if (n < 0) { /* it has gone: its end tells why */
+            close_in(l);
+            return;
+        }
+        cc_buf_drop(l->out, (size_t) n);
+    }
+    if (l->has_in)
+        (void) uv_poll_stop(&l->in);
+}
+
+static void on_writable(uv_poll_t *p, int status, int events)
+{
+    (void) status, (void) events;
+    flush(CC_CONTAINER_OF(p, struct line, in));
+}
+
+static void order(struct line *l, int signum)
+{
+    uint8_t byte = (uint8_t) signum;
+
+    if (l->has_in && cc_buf_add(l->out, &byte, 1) == 0)
+        flush(l);
+}
+
+static unsigned n_up(const struct line *l)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < l->cfg->n; i++)
+        n += l->r->places[l->cfg->first + i].state == PLACE_UP;
+    return n;
+}
+
+/* ---- the end of the whole */
+
+static void on_timer(uv_timer_t *t);
+
+static void arm(struct run *r, uint64_t ms)
+{
+    (void) uv_timer_start(&r->timer, on_timer, ms, 0);
+}
+
+/* No more is started; what is on its way is called back, and agents that are up get the signal. */
+static void stop(struct run *r, int signum)
+{
+    for (unsigned i = 0; i < r->n_started; i++) {
+        struct line *l = &r->lines[i];
+
+        if (l->pid > 0 && n_up(l) == 0 && !l->cfg->is_local)
+            (void) kill(l->pid, SIGTERM);
+        order(l, signum);
+    }
+    if (!r->is_stopping)
+        arm(r, r->f->grace + STOP_EXTRA_MS);
+    r->is_stopping = true;
+}
+
+static void on_timer(uv_timer_t *t)
+{
+    struct run *r = CC_CONTAINER_OF(t, struct run, timer);
+
+    if (!r->is_stopping) {
+        stop(r, SIGTERM);
+        return;
+    }
+    r->is_killing = true;
+    for (unsigned i = 0; i < r->n_started; i++)
+        if (r->lines[i].pid > 0) {
+            say(r, -1, "ccrun: %s to node %u (%s) does not end: killed", r->f->program, r->lines[i].cfg->first,
+                host_of(r, r->lines[i].cfg->first));
+            (void) kill(r->lines[i].pid, SIGKILL);
+        }
+}
+
+/* The job is over for all: at once, or when its agents have had the time to find out themselves. */
+static void doom(struct run *r, uint64_t ms)
+{
+    if (r->is_stopping || (r->is_doomed && ms > 0))
+        return;
+    r->is_doomed = true;
+    if (ms == 0)
+        stop(r, SIGTERM);
+    else
+        arm(r, ms);
+}
+
+static unsigned n_left(const struct run *r)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < r->f->hosts.n; i++)
+        n += r->places[i].state == PLACE_WAITING || r->places[i].state == PLACE_UP;
+    return n;
+}
+
+static void node_ended(struct run *r, unsigned rank, int status)
+{
+    r->places[rank] = (struct place) { PLACE_ENDED, status };
+    if (status == 0 || (r->is_stopping && !r->stopped_by && status == 128 + SIGTERM)) /* it was we who stopped it */
+        return;
+    if (status == AGENT_EXIT_TEMPORARY)
+        r->trouble = r->trouble ? r->trouble : status;
+    else if (r->status == 0)
+        r->status = status;
+    if (n_left(r) < r->f->min_nodes)
+        doom(r, DOOM_MS);
+}
+
+static void node_lost(struct run *r, unsigned rank, const struct line *l)
+{
+    r->places[rank].state = PLACE_LOST;
+    r->trouble = r->trouble ? r->trouble : AGENT_EXIT_TEMPORARY;
+    if (!r->is_stopping || r->is_killing)
+        say(r, -1, "ccrun: the agent on node %u (%s) is lost: %s ended with status %d%s%s", rank, host_of(r, rank), r->f->program,
+            l->status, l->why[0] ? ": " : "", l->why);
+    if (n_left(r) < r->f->min_nodes)
+        doom(r, DOOM_MS);
+}
+
+/* Why there is no agent: 255 is ssh's own, 127 and 126 are the shell's there. */
+static void node_absent(struct run *r, unsigned rank, const struct line *l)
+{
+    const char *text = l->why;
+    char        by[64];
+    int         status = AGENT_EXIT_TEMPORARY;
+
+    r->places[rank].state = PLACE_ABSENT;
+    if (r->is_stopping)
+        return;
+    if (l->status > 128 && l->status != SSH_FAILED)
+        (void) snprintf(by, sizeof by, "%s was killed by signal %d", r->f->program, l->status - 128);
+    else
+        (void) snprintf(by, sizeof by, "%s ended with status %d", r->f->program, l->status);
+    if (l->status == AGENT_EXIT_NOT_FOUND || l->status == AGENT_EXIT_CANNOT_RUN) {
+        status = l->status;
+        say(r, -1, "ccrun: error: node %u (%s): there is no ccrun that can be run (%s); install it there, or see --launch-agent",
+            rank, host_of(r, rank), text[0] ? text : by);
+    } else {
+        say(r, -1, "ccrun: error: node %u (%s): no agent could be started: %s", rank, host_of(r, rank), text[0] ? text : by);
+    }
+    r->trouble = r->trouble ? r->trouble : status;
+    if (n_left(r) < r->f->min_nodes)
+        doom(r, 0);
+}
+
+/* ---- from the agents */
+
+static void settled(struct line *l)
+{
+    if (!l->is_settled)
+        l->r->n_under_way--;
+    l->is_settled = true;
+}
+
+static void start_more(struct run *r);
+
+/* "up RANK" or "end RANK STATUS". */
+static void hear(struct line *l, const char *text)
+{
+    struct run   *r = l->r;
+    char         *end;
+    bool          is_up = strncmp(text, "up ", 3) == 0;
+    unsigned long rank = strtoul(text + (is_up ? 3 : 4), &end, 10);
+
+    if (rank < l->cfg->first || rank - l->cfg->first >= l->cfg->n)
+        return;
+    if (!is_up) {
+        node_ended(r, (unsigned) rank, (int) strtol(end, NULL, 10));
+        return;
+    }
+    r->places[rank].state = PLACE_UP;
+    l->why[0] = '\0';
+    if (n_up(l) == l->cfg->n)
+        settled(l);
+    start_more(r);
+}
+
+/* The same sentence of ccrun's from many nodes is one. */
+static bool is_said(struct run *r, const char *line, size_t len)
+{
+    uint64_t hash = 14695981039346656037U;
+
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (unsigned char) line[i]) * 1099511628211U;
+    for (unsigned i = 0; i < r->n_said && i < SAID_MAX; i++)
+        if (r->said[i] == hash)
+            return true;
+    r->said[r->n_said++ % SAID_MAX] = hash;
+    return false;
+}
+
+static void keep_why(struct line *l, const char *text, size_t len)
+{
+    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+        len--;
+    if (len > 0)
+        (void) snprintf(l->why, sizeof l->why, "%.*s", (int) (len < WHY_MAX ? len : WHY_MAX - 1), text);
+}
+
+static size_t on_error_line(void *ctx, const char *text, size_t len)
+{
+    struct line *l = ctx;
+    struct run  *r = l->r;
+    char         sign[sizeof FAREND_SIGN + FANOUT_MARK_MAX + 1], copy[64];
+    int          n = snprintf(sign, sizeof sign, FAREND_SIGN "%s ", r->f->mark);
+    const char  *at = memchr(text, sign[0], len) ? memmem(text, len, sign, (size_t) n) : NULL;
+
+    if (at) {
+        (void) snprintf(copy, sizeof copy, "%.*s", (int) (text + len - at - n), at + n);
+        hear(l, copy);
+        return (size_t) (at - text);
+    }
+    if (n_up(l) == 0) { /* what ssh has to say, and a log-in's greetings */
+        keep_why(l, text, len);
+        return r->f->verbosity > 0 ? len : 0;
+    }
+    return r->f->hosts.n > 1 && len > 7 && memcmp(text, "ccrun: ", 7) == 0 && is_said(r, text, len) ? 0 : len;
+}
+
+/* ---- programs */
+
+static void line_done(struct line *l)
+{
+    struct run *r = l->r;
+
+    for (unsigned i = 0; i < l->cfg->n; i++) {
+        unsigned rank = l->cfg->first + i;
+
+        if (r->places[rank].state == PLACE_UP)
+            node_lost(r, rank, l);
+        else if (r->places[rank].state == PLACE_WAITING)
+            node_absent(r, rank, l);
+    }
+    settled(l);
+    r->n_settled++;
+    start_more(r);
+}
+
+static void on_stream_end(void *ctx)
+{
+    struct line *l = ctx;
+
+    l->n_streams--;
+    if (l->n_streams == 0 && l->is_exited)
+        line_done(l);
+}
+
+static void on_drain(uv_timer_t *t)
+{
+    struct line *l = CC_CONTAINER_OF(t, struct line, timer);
+
+    outlet_end(&l->stream[1]);
+    outlet_end(&l->stream[0]);
+}
+
+static void exited(struct line *l, int status)
+{
+    l->pid = 0;
+    l->is_exited = true;
+    l->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    close_in(l);
+    if (l->n_streams == 0)
+        line_done(l);
+    else
+        (void) uv_timer_start(&l->timer, on_drain, DRAIN_MS, 0);
+}
+
+static void reap(struct run *r)
+{
+    int   status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        for (unsigned i = 0; i < r->n_started; i++)
+            if (r->lines[i].pid == pid) {
+                exited(&r->lines[i], status);
+                break;
+            }
+}
+
+struct ends {
+    int mine, its;
+};
+
+static int make_pipes(struct ends p[3])
+{
+    int fds[2];
+
+    for (int i = 0; i < 3; i++)
+        p[i] = (struct ends) { -1, -1 };
+    for (int i = 0; i < 3; i++) {
+        if (pipe2(fds, O_CLOEXEC) < 0)
+            return -errno;
+        p[i] = (struct ends) { fds[i == 0], fds[i != 0] };
+        if (fcntl(p[i].mine, F_SETFL, O_NONBLOCK) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int set_up_child(posix_spawn_file_actions_t *a, posix_spawnattr_t *attr, const struct fanout_line *cfg,
+                        const struct ends p[3])
+{
+    sigset_t none, all;
+    int      r = posix_spawn_file_actions_adddup2(a, p[0].its, cfg->is_local ? FANOUT_LOCAL_FD : STDIN_FILENO);
+
+    (void) sigemptyset(&none);
+    (void) sigfillset(&all);
+    if (r == 0 && cfg->is_local && !cfg->has_stdin)
+        r = posix_spawn_file_actions_addopen(a, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (r == 0)
+        r = posix_spawn_file_actions_adddup2(a, p[1].its, STDOUT_FILENO);
+    if (r == 0)
+        r = posix_spawn_file_actions_adddup2(a, p[2].its, STDERR_FILENO);
+    if (r == 0)
+        r = posix_spawnattr_setsigmask(attr, &none);
+    if (r == 0)
+        r = posix_spawnattr_setsigdefault(attr, &all);
+    /* A session of its own: what a terminal signals is for us alone to pass on. */
+    return r ? r : posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+static int spawn(struct line *l, const struct ends p[3])
+{
+    posix_spawn_file_actions_t a;
+    posix_spawnattr_t          attr;
+    int                        r = posix_spawn_file_actions_init(&a);
+
+    if (r)
+        return -r;
+    r = posix_spawnattr_init(&attr);
+    if (r == 0) {
+        r = set_up_child(&a, &attr, l->cfg, p);
+        if (r == 0)
+            r = posix_spawnp(&l->pid, l->cfg->argv[0], &a, &attr, l->cfg->argv, l->cfg->env ? l->cfg->env : environ);
+        (void) posix_spawnattr_destroy(&attr);
+    }
+    (void) posix_spawn_file_actions_destroy(&a);
+    if (r)
+        l->pid = 0;
+    return -r;
+}
+
+/* From here on the streams have their descriptors. */
+static int watch(struct line *l, struct ends p[3], struct cc_err *err)
+{
+    int r = uv_poll_init(&l->r->loop, &l->in, p[0].mine);
+
+    if (r < 0)
+        return cc_fail(err, r, "watch a pipe: %s", uv_strerror(r));
+    l->in_fd = p[0].mine;
+    l->has_in = true;
+    p[0].mine = -1;
+    for (unsigned i = 0; i < 2; i++) {
+        l->stream[i] = (struct outlet_stream) { .on_line = i == 1 ? on_error_line : NULL, .on_end = on_stream_end, .ctx = l };
+        r = outlet_read(&l->r->outlet, &l->stream[i], p[i + 1].mine, i, err);
+        p[i + 1].mine = -1;
+        if (r < 0)
+            return r;
+        l->n_streams++;
+    }
+    return 0;
+}
+
+static void start(struct line *l)
+{
+    struct run   *r = l->r;
+    struct ends   p[3];
+    struct cc_err err = { 0 };
+    int           e = make_pipes(p);
+
+    l->is_started = true;
+    r->n_under_way++;
+    if (e == 0)
+        e = spawn(l, p);
+    if (e == 0 && watch(l, p, &err) < 0) {
+        (void) snprintf(l->why, sizeof l->why, "%.390s", err.msg);
+        (void) kill(l->pid, SIGKILL);
+    }
+    for (int i = 0; i < 3; i++) {
+        cc_fdp(&p[i].its);
+        cc_fdp(&p[i].mine);
+    }
+    if (e < 0) {
+        (void) snprintf(l->why, sizeof l->why, "'%.300s' cannot be run: %s", l->cfg->argv[0], strerror(-e));
+        l->is_exited = true;
+        line_done(l);
+        return;
+    }
+    flush(l);
+}
+
+static void finish(struct run *r);
+
+static void start_more(struct run *r)
+{
+    while (!r->is_stopping && r->n_started < r->f->n_lines && r->n_under_way < FANOUT_WINDOW)
+        start(&r->lines[r->n_started++]);
+    if (r->n_settled == r->n_started && (r->is_stopping || r->n_started == r->f->n_lines))
+        finish(r);
+}
+
+/* ---- signals of ours */
+
+static bool is_stop(int signum)
+{
+    return signum == SIGTERM || signum == SIGINT || signum == SIGHUP || signum == SIGQUIT;
+}
+
+static void on_signal(void *ctx, const struct signalfd_siginfo *info)
+{
+    struct run *r = ctx;
+    int         signum = (int) info->ssi_signo;
+    char        name[CC_SIGNAME_MAX];
+
+    if (signum == SIGCHLD) {
+        reap(r);
+    } else if (signum == SIGTSTP) {
+        (void) raise(SIGSTOP); /* the nodes go on: a stopped agent could not be told to continue */
+    } else if (is_stop(signum)) {
+        if (!r->stopped_by)
+            say(r, 0, "ccrun: %s: stopping %u node%s", cc_signal_name(signum, name), n_left(r), n_left(r) == 1 ? "" : "s");
+        r->stopped_by = r->stopped_by ? r->stopped_by : signum;
+        stop(r, signum);
+        start_more(r);
+    } else if (signum != SIGCONT && signum != SIGWINCH) {
+        for (unsigned i = 0; i < r->n_started; i++)
+            order(&r->lines[i], signum);
+    }
+}
+
+static void on_lost(void *ctx)
+{
+    struct run *r = ctx;
+
+    say(r, 0, "ccrun: nobody reads the output any more: stopping %u node%s", n_left(r), n_left(r) == 1 ? "" : "s");
+    r->stopped_by = r->stopped_by ? r->stopped_by : SIGPIPE;
+    stop(r, SIGTERM);
+}
+
+/* ---- the start and the end */
+
+static void finish(struct run *r)
+{
+    if (uv_is_closing((uv_handle_t *) &r->timer))
+        return;
+    uv_close((uv_handle_t *) &r->timer, NULL);
+    for (unsigned i = 0; i < r->f->n_lines; i++)
+        uv_close((uv_handle_t *) &r->lines[i].timer, NULL);
+    uv_stop(&r->loop);
+}
+
+static int exit_status(const struct run *r)
+{
+    unsigned n_good = 0;
+
+    for (unsigned i = 0; i < r->f->hosts.n; i++)
+        n_good += r->places[i].state == PLACE_ENDED && r->places[i].status == 0;
+    if (r->status || r->stopped_by)
+        return r->status ? r->status : 128 + r->stopped_by;
+    return n_good < r->f->min_nodes ? r->trouble : 0; /* a job that needed no more has not suffered */
+}
+
+/* Three descriptors a program; the limit goes to our children, too, so it is not raised without need. */
+static void raise_limit(const struct fanout *f)
+{
+    struct rlimit lim;
+
+    if (getrlimit(RLIMIT_NOFILE, &lim) < 0 || lim.rlim_cur > 3 * (rlim_t) f->n_lines + 64)
+        return;
+    lim.rlim_cur = lim.rlim_max;
+    (void) setrlimit(RLIMIT_NOFILE, &lim);
+}
+
+static int set_up(struct run *r, struct cc_err *err)
+{
+    int n;
+
+    r->lines = calloc(r->f->n_lines, sizeof *r->lines);
+    r->places = calloc(r->f->hosts.n, sizeof *r->places);
+    if (!r->lines || !r->places) {
+        (void) cc_fail(err, -ENOMEM, "no memory for %zu nodes", r->f->hosts.n);
+        return -ENOMEM;
+    }
+    n = uv_loop_init(&r->loop);
+    if (n < 0)
+        return cc_fail(err, n, "cannot make an event loop: %s", uv_strerror(n));
+    n = outlet_init(&r->outlet, &r->loop, r->f->is_keep_cr, err);
+    if (n == 0)
+        n = signals_start(&r->signals, &r->loop, NULL, on_signal, r, err);
+    if (n < 0)
+        return n;
+    r->outlet.on_lost = on_lost;
+    r->outlet.ctx = r;
+    (void) uv_timer_init(&r->loop, &r->timer);
+    for (unsigned i = 0; i < r->f->n_lines; i++) {
+        r->lines[i] = (struct line) { .r = r, .cfg = &r->f->lines[i], .out = &r->f->lines[i].block, .in_fd = -1 };
+        (void) uv_timer_init(&r->loop, &r->lines[i].timer);
+    }
+    raise_limit(r->f);
+    return 0;
+}
+
+int fanout_run(struct fanout *f)
+{
+    struct run    r = { .f = f, .signals.fd = -1 };
+    struct cc_err err = { 0 };
+    sigset_t      mask;
+    int           status;
+
+    if (set_up(&r, &err) < 0) {
+        (void) dprintf(STDERR_FILENO, "ccrun: error: %s\n", err.msg);
+        return AGENT_EXIT_INTERNAL;
+    }
+    start_more(&r);
+    (void) uv_run(&r.loop, UV_RUN_DEFAULT);
+    status = exit_status(&r);
+    signals_let_through(&r.signals, &mask);
+    (void) outlet_flush(&r.outlet, &mask);
+    outlet_close(&r.outlet);
+    signals_close(&r.signals);
+    (void) uv_run(&r.loop, UV_RUN_DEFAULT);
+    (void) uv_loop_close(&r.loop);
+    outlet_free(&r.outlet);
+    free(r.lines);
+    free(r.places);
+    return status;
+}

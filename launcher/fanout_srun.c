@@ -1,0 +1,201 @@
+/* Agents by one srun: from a batch script, or from the shell of salloc, to the nodes of the job.
+ *
+ * One task a node, which may use all that the job has there, whatever the batch script asked for for tasks of its own.
+ * srun hands its standard input on to every task, so they all get the same block, and the rank of a node is SLURM_NODEID.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/fanout.h"
+#include "launcher/launchdata.h"
+#include "launcher/plan.h"
+#include "store/base/cleanup.h"
+
+enum { HELP_MAX = 256 * 1024, ARGS_MAX = 24 };
+
+/* ---- which nodes */
+
+static unsigned wanted_nodes(const struct options *o)
+{
+    const char   *last = strrchr(o->nnodes, ':');
+    unsigned long n = strtoul(last ? last + 1 : o->nnodes, NULL, 10);
+
+    return !options_is_given(o, OPTION_nnodes) || n > HOSTLIST_MAX ? HOSTLIST_MAX : (unsigned) n;
+}
+
+/* A job that asks for fewer nodes than the batch script has takes the first. */
+int fanout_srun_hosts(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err)
+{
+    const char *list = fanout_variable(env, "SLURM_JOB_NODELIST"), *id = fanout_variable(env, "SLURM_JOB_ID");
+    unsigned    n = wanted_nodes(o), n_spares = o->spares > 0 && o->spares < HOSTLIST_MAX ? (unsigned) o->spares : 0;
+    int         r;
+
+    f->program = "srun";
+    f->who = "Slurm";
+    if (!list)
+        return cc_fail(err, -EINVAL, "SLURM_JOB_ID is set and SLURM_JOB_NODELIST is not: which nodes are the job's?");
+    r = hostlist_nodes(&f->hosts, "SLURM_JOB_NODELIST", list, err);
+    if (r == 0 && f->hosts.n == 0)
+        return cc_fail(err, -EINVAL, "SLURM_JOB_NODELIST is empty: which nodes are the job's?");
+    if (r == 0 && n > 0 && f->hosts.n > n + n_spares)
+        f->hosts.n = n + n_spares;
+    (void) snprintf(f->job, sizeof f->job, "%.63s", id ? id : "");
+    return r;
+}
+
+/* ---- which srun */
+
+static int read_help(int fd, char *buf, size_t size)
+{
+    size_t  used = 0;
+    ssize_t n;
+
+    while (used + 1 < size && (n = read(fd, buf + used, size - 1 - used)) > 0)
+        used += (size_t) n;
+    buf[used] = '\0';
+    return (int) used;
+}
+
+/* What this srun can be told: options came and went over the years. */
+static int ask_srun(char *buf, size_t size, char *const *env, struct cc_err *err)
+{
+    static char *const         argv[] = { "srun", "--help", NULL };
+    posix_spawn_file_actions_t a;
+    int                        fds[2], r;
+    pid_t                      pid = 0;
+
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return cc_fail(err, -errno, "ask srun for its options: %s", strerror(errno));
+    r = posix_spawn_file_actions_init(&a);
+    if (r == 0) {
+        r = posix_spawn_file_actions_adddup2(&a, fds[1], STDOUT_FILENO);
+        if (r == 0)
+            r = posix_spawnp(&pid, "srun", &a, NULL, argv, env);
+        (void) posix_spawn_file_actions_destroy(&a);
+    }
+    (void) close(fds[1]);
+    if (r == 0) {
+        (void) read_help(fds[0], buf, size);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    (void) close(fds[0]);
+    if (r == 0)
+        return 0;
+    return cc_fail(err, -r,
+                   "this is a Slurm job of several nodes, and srun, which would start an agent on each, cannot be run: %s; "
+                   "use 'srun --ntasks-per-node=1 ccrun ...' outside, or --standalone for this node alone",
+                   strerror(r));
+}
+
+/* ---- its environment and command line */
+
+/* What srun would take for its own from the batch script's options: how its tasks are made, bound and printed. */
+static char *const not_for_srun[] = {
+    "SLURM_NTASKS*", "SLURM_NPROCS", "SLURM_TASKS_PER_NODE", "SLURM_CPUS_PER_*", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_*",
+    "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET", "SLURM_GPU_BIND*", "SLURM_CPU_BIND*", "SLURM_MEM_BIND*",
+    "SLURM_MEM_PER_*", "SLURM_DISTRIBUTION", "SLURM_HINT", "SLURM_EXACT", "SLURM_OVERLAP", "SLURM_WHOLE", "SLURM_EXCLUSIVE",
+    "SLURM_LABELIO", "SLURM_UNBUFFEREDIO", "SLURM_STDINMODE", "SLURM_STDOUTMODE", "SLURM_STDERRMODE", "SLURM_KILL_BAD_EXIT",
+    "SLURM_WAIT", "SLURM_EXPORT_ENV", "SLURM_MPI_TYPE", "SLURM_NO_KILL", "SLURM_MULTI_PROG", "SLURM_STEP_*",
+    "SLURM_OVERCOMMIT", "SLURM_CORE_SPEC", "SLURM_THREADS", "SLURM_RESV_PORTS", "SLURM_ARRAY_INX", NULL,
+};
+
+static char **srun_environ(struct fanout *f, char *const *env)
+{
+    size_t n = 0;
+    char **mine;
+
+    while (env[n])
+        n++;
+    mine = fanout_take(f, (n + 1) * sizeof *mine);
+    for (n = 0; mine && *env; env++)
+        if (!launchdata_is_listed(not_for_srun, *env))
+            mine[n++] = (char *) (uintptr_t) *env;
+    return mine;
+}
+
+static bool knows(const char *help, const char *option)
+{
+    return strstr(help, option) != NULL;
+}
+
+/* Options that matter to us and that every srun or only some know.  --kill-on-bad-exit=0, --no-kill: what happens when a
+ * node fails is for the job to decide.  --mpi=none: agents are no MPI ranks.  --mem=0: all that the job has. */
+static const struct {
+    const char *text, *needs;
+} srun_options[] = {
+    { "--ntasks-per-node=1", NULL }, { "--kill-on-bad-exit=0", NULL }, { "--no-kill", NULL }, { "--wait=0", NULL },
+    { "--input=all", NULL }, { "--export=ALL", NULL }, { "--mpi=none", "--mpi" }, { "--mem=0", NULL },
+    { "--cpu-bind=none", "--cpu-bind" }, { "--external-launcher", "--external-launcher" },
+};
+
+static int srun_argv(struct fanout *f, const struct options *o, const char *help, char ***ret)
+{
+    char **argv = fanout_take(f, ARGS_MAX * sizeof *argv);
+    size_t n = 0;
+
+    if (!argv)
+        return -ENOMEM;
+    argv[n++] = fanout_copy(f, "srun");
+    argv[n++] = fanout_format(f, "--nodes=%zu", f->hosts.n);
+    argv[n++] = fanout_format(f, "--ntasks=%zu", f->hosts.n);
+    for (size_t i = 0; i < sizeof srun_options / sizeof *srun_options; i++)
+        if (!srun_options[i].needs || knows(help, srun_options[i].needs))
+            argv[n++] = fanout_copy(f, srun_options[i].text);
+    /* Another step of the job must neither wait for us nor hold us up. */
+    if (!knows(help, "--external-launcher") && knows(help, "--overlap"))
+        argv[n++] = fanout_copy(f, "--overlap");
+    argv[n++] = fanout_copy(f, "sh");
+    argv[n++] = fanout_copy(f, "-c");
+    if (o->launch_agent) {
+        argv[n++] = fanout_format(f, "%s --agent-fd=0", o->launch_agent);
+    } else {
+        argv[n++] = fanout_copy(f, "test -x \"$0\" || set ccrun; exec \"${1:-$0}\" --agent-fd=0");
+        argv[n++] = (char *) (uintptr_t) fanout_our_path(f);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!argv[i])
+            return -ENOMEM;
+    *ret = argv;
+    return 0;
+}
+
+/* --ntasks-per-node of the batch script, where it says more than one: so many workers, not so many agents. */
+static int add_nproc(struct fanout *f, struct fanout_line *l, char *const *env)
+{
+    const char *text = fanout_variable(env, "SLURM_NTASKS_PER_NODE");
+    char       *setting;
+
+    if (!text || strtoul(text, NULL, 10) < 2)
+        return 0;
+    setting = fanout_format(f, "nproc-per-node=%s", text);
+    return setting ? launchdata_text(&l->block, LAUNCHDATA_SET, setting) : -ENOMEM;
+}
+
+int fanout_srun_lines(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err)
+{
+    CC_AUTO_FREE char  *help = malloc(HELP_MAX);
+    struct fanout_line *l = fanout_take(f, sizeof *l);
+    int                 r;
+
+    if (!help || !l)
+        return cc_fail(err, -ENOMEM, "no memory for %zu nodes", f->hosts.n);
+    l->n = (unsigned) f->hosts.n;
+    l->env = srun_environ(f, env);
+    f->lines = l;
+    f->n_lines = 1;
+    r = l->env ? ask_srun(help, HELP_MAX, l->env, err) : cc_fail(err, -ENOMEM, "no memory for the environment");
+    if (r < 0)
+        return r;
+    r = srun_argv(f, o, help, &l->argv);
+    if (r == 0)
+        r = cc_buf_add(&l->block, cc_buf_data(&f->common), cc_buf_len(&f->common));
+    if (r == 0)
+        r = add_nproc(f, l, env);
+    return r < 0 ? cc_fail(err, r, "the data of the job cannot be written: %s", strerror(-r)) : launchdata_finish(&l->block, err);
+}

@@ -1,0 +1,35 @@
+/* farend.h - the other end of a fan-out: an agent whose command line, environment and settings come through a descriptor.
+ *
+ * farend_start() reads the block (launchdata.h) and forks.  The child returns and goes on as an ordinary agent.  The parent
+ * never returns: it is the leash.  Whatever byte comes after the block is the number of a signal for the agent, and end of
+ * file, which is what the death of the head looks like, stops it with SIGTERM.  When the agent has ended the parent exits
+ * with its status.
+ *
+ * Two lines on standard error are for the head, which takes them out: that the agent is up, and with which status it has
+ * ended.  Without them the 255 of ssh could not be told from the 255 of a worker.
+ */
+#ifndef LAUNCHER_FAREND_H
+#define LAUNCHER_FAREND_H
+
+#include "launcher/launchdata.h"
+#include "launcher/options.h"
+#include "store/base/err.h"
+
+struct farend {
+    struct launchdata data;
+    uint8_t          *block;
+    char            **env; /* of the agent */
+    unsigned          node_rank;
+};
+
+/* `here` as environ.  Descriptor 0 is /dev/null afterwards if `fd` was 0.  Nothing may have been forked or opened yet. */
+int  farend_start(int fd, char *const *here, struct farend *ret, struct cc_err *err);
+void farend_clear(struct farend *f);
+
+/* What the head has settled replaces what was left to it. */
+int farend_suggest(const struct farend *f, struct options *o, struct cc_err *err);
+
+/* "\036ccrun MARK up RANK\n", "\036ccrun MARK end RANK STATUS\n": what the head looks for. */
+#define FAREND_SIGN "\036ccrun "
+
+#endif
