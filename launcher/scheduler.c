@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/cpulist.h"
+#include "launcher/taskcount.h"
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
 
@@ -38,23 +40,20 @@ static bool is_host(const char *a, size_t len, const char *host)
            strncasecmp(a, host, short_host) == 0;
 }
 
-/* "4", "a100:4" or "a100:2,h100:2" */
-static unsigned gres_count(const char *text)
+/* The GPUs of a list: "0,2-3", with or without "gpu:" in front; 0: it is none. */
+static unsigned list_count(const char *text)
 {
-    unsigned sum = 0;
+    const char *colon = text ? strrchr(text, ':') : NULL;
+    cpu_set_t   set;
 
-    while (text && *text) {
-        size_t      len = strcspn(text, ",");
-        const char *colon = memrchr(text, ':', len);
-
-        sum += number(colon ? colon + 1 : text, ",");
-        text += len + (text[len] == ',');
-    }
-    return sum;
+    if (!text || cpulist_parse(colon ? colon + 1 : text, &set) < 0)
+        return 0;
+    return (unsigned) CPU_COUNT(&set);
 }
 
 static void count_slurm(const struct machine *m, const char *host, struct scheduler *s)
 {
+    static const char *const lists[] = { "SLURM_STEP_GPUS", "SLURM_JOB_GPUS" };
     unsigned tasks = env_number(m, "SLURM_STEP_NUM_TASKS"), nodes = env_number(m, "SLURM_STEP_NUM_NODES");
 
     (void) host;
@@ -63,10 +62,14 @@ static void count_slurm(const struct machine *m, const char *host, struct schedu
     s->is_gpu_count = true;
     s->nproc_from = "SLURM_GPUS_ON_NODE";
     s->nproc = env_number(m, s->nproc_from);
-    if (s->nproc > 0)
-        return;
-    s->nproc_from = "SLURM_GPUS_PER_NODE";
-    s->nproc = gres_count(machine_env(m, s->nproc_from));
+    if (s->nproc == 0) {
+        s->nproc_from = "SLURM_GPUS_PER_NODE";
+        s->nproc = taskcount_gpus(machine_env(m, s->nproc_from));
+    }
+    for (size_t i = 0; i < CC_COUNT(lists) && s->nproc == 0; i++) {
+        s->nproc_from = lists[i];
+        s->nproc = list_count(machine_env(m, lists[i]));
+    }
 }
 
 /* One line a slot: our own lines, wherever they stand. */
@@ -143,32 +146,36 @@ static void count_skypilot(const struct machine *m, const char *host, struct sch
     s->nproc = env_number(m, s->nproc_from);
 }
 
-/* Every variable of `needs` must be set. */
+/* Every variable of `needs` must be set.  What starts one process on each node of a batch job knows more than the batch
+ * system, so Flux and PALS come first. */
 static const struct row {
+    enum scheduler_kind kind;
     const char *name, *needs[3], *job_id;
     void (*count)(const struct machine *m, const char *host, struct scheduler *s);
 } rows[] = {
-    { "Slurm", { "SLURM_JOB_ID" }, "SLURM_JOB_ID", count_slurm },
-    { "PBS", { "PBS_JOBID" }, "PBS_JOBID", count_pbs },
-    { "LSF", { "LSB_JOBID" }, "LSB_JOBID", count_lsf },
-    { "Grid Engine", { "JOB_ID", "PE_HOSTFILE" }, "JOB_ID", count_sge },
-    { "OAR", { "OAR_JOB_ID" }, "OAR_JOB_ID", NULL },
-    { "Cobalt", { "COBALT_JOBID" }, "COBALT_JOBID", NULL },
-    { "Flux", { "FLUX_JOB_ID" }, "FLUX_JOB_ID", NULL },
-    { "PALS", { "PALS_APID" }, "PALS_APID", NULL },
-    { "Open MPI", { "OMPI_COMM_WORLD_SIZE" }, NULL, NULL },
-    { "MPI", { "PMI_SIZE" }, NULL, NULL },
-    { "Kubeflow", { "PET_NNODES" }, NULL, NULL },
-    { "SageMaker", { "SM_CURRENT_HOST" }, "TRAINING_JOB_NAME", count_sagemaker },
-    { "Azure ML", { "AZ_BATCH_MASTER_NODE" }, "AZUREML_RUN_ID", NULL },
-    { "Azure ML", { "AZUREML_NODE_COUNT" }, "AZUREML_RUN_ID", NULL },
-    { "AWS Batch", { "AWS_BATCH_JOB_NUM_NODES" }, "AWS_BATCH_JOB_ID", NULL },
-    { "Vertex AI", { "CLUSTER_SPEC" }, "CLOUD_ML_JOB_ID", NULL },
-    { "SkyPilot", { "SKYPILOT_NODE_RANK" }, "SKYPILOT_TASK_ID", count_skypilot },
-    { "DLRover", { "DLROVER_MASTER_ADDR" }, NULL, NULL },
-    { "Kubernetes (RANK, WORLD_SIZE)", { "RANK", "WORLD_SIZE", "MASTER_ADDR" }, NULL, count_pai },
-    { "Kubernetes indexed job", { "JOB_COMPLETION_INDEX" }, NULL, NULL },
-    { "Kubernetes", { "KUBERNETES_SERVICE_HOST" }, NULL, NULL },
+    { SCHEDULER_FLUX, "Flux", { "FLUX_JOB_ID", "FLUX_TASK_RANK" }, "FLUX_JOB_ID", NULL },
+    { SCHEDULER_PALS, "PALS", { "PALS_APID" }, "PALS_APID", count_pbs },
+    { SCHEDULER_SLURM, "Slurm", { "SLURM_JOB_ID" }, "SLURM_JOB_ID", count_slurm },
+    { SCHEDULER_PBS, "PBS", { "PBS_JOBID" }, "PBS_JOBID", count_pbs },
+    { SCHEDULER_LSF, "LSF", { "LSB_JOBID" }, "LSB_JOBID", count_lsf },
+    { SCHEDULER_SGE, "Grid Engine", { "JOB_ID", "PE_HOSTFILE" }, "JOB_ID", count_sge },
+    { SCHEDULER_OAR, "OAR", { "OAR_JOB_ID" }, "OAR_JOB_ID", NULL },
+    { SCHEDULER_COBALT, "Cobalt", { "COBALT_JOBID" }, "COBALT_JOBID", NULL },
+    { SCHEDULER_NONE, "Flux", { "FLUX_JOB_ID" }, "FLUX_JOB_ID", NULL },
+    { SCHEDULER_OPEN_MPI, "Open MPI", { "OMPI_COMM_WORLD_SIZE" }, NULL, NULL },
+    { SCHEDULER_MPI, "MPI", { "PMI_SIZE" }, NULL, NULL },
+    { SCHEDULER_MPI, "MPI", { "MV2_COMM_WORLD_SIZE" }, NULL, NULL },
+    { SCHEDULER_NONE, "Kubeflow", { "PET_NNODES" }, NULL, NULL }, /* it speaks torchrun's language */
+    { SCHEDULER_SAGEMAKER, "SageMaker", { "SM_CURRENT_HOST" }, "TRAINING_JOB_NAME", count_sagemaker },
+    { SCHEDULER_AZURE, "Azure ML", { "AZ_BATCH_MASTER_NODE" }, "AZUREML_RUN_ID", NULL },
+    { SCHEDULER_AZURE, "Azure ML", { "AZUREML_NODE_COUNT" }, "AZUREML_RUN_ID", NULL },
+    { SCHEDULER_AWS_BATCH, "AWS Batch", { "AWS_BATCH_JOB_NUM_NODES" }, "AWS_BATCH_JOB_ID", NULL },
+    { SCHEDULER_VERTEX, "Vertex AI", { "CLUSTER_SPEC" }, "CLOUD_ML_JOB_ID", NULL },
+    { SCHEDULER_SKYPILOT, "SkyPilot", { "SKYPILOT_NODE_RANK" }, "SKYPILOT_TASK_ID", count_skypilot },
+    { SCHEDULER_DLROVER, "DLRover", { "DLROVER_MASTER_ADDR" }, NULL, NULL },
+    { SCHEDULER_PODS, "Kubernetes (RANK, WORLD_SIZE)", { "RANK", "WORLD_SIZE", "MASTER_ADDR" }, NULL, count_pai },
+    { SCHEDULER_INDEXED_JOB, "Kubernetes indexed job", { "JOB_COMPLETION_INDEX" }, NULL, NULL },
+    { SCHEDULER_NONE, "Kubernetes", { "KUBERNETES_SERVICE_HOST" }, NULL, NULL },
 };
 
 static bool is_match(const struct machine *m, const struct row *row)
@@ -185,8 +192,10 @@ void scheduler_detect(const struct machine *m, const char *host, struct schedule
     for (unsigned i = 0; i < CC_COUNT(rows); i++) {
         if (!is_match(m, &rows[i]))
             continue;
+        ret->kind = rows[i].kind;
         ret->name = rows[i].name;
         ret->job_id = rows[i].job_id ? machine_env(m, rows[i].job_id) : NULL;
+        ret->job_id_from = ret->job_id ? rows[i].job_id : NULL;
         if (rows[i].count)
             rows[i].count(m, host, ret);
         if (ret->nproc == 0)

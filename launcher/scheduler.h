@@ -10,9 +10,34 @@
 
 #include "launcher/machine.h"
 
+enum scheduler_kind {
+    SCHEDULER_NONE, /* or one that says nothing of other nodes */
+    SCHEDULER_SLURM,
+    SCHEDULER_PBS,
+    SCHEDULER_LSF,
+    SCHEDULER_SGE,
+    SCHEDULER_OAR,
+    SCHEDULER_COBALT,
+    SCHEDULER_FLUX,
+    SCHEDULER_PALS,
+    SCHEDULER_OPEN_MPI,
+    SCHEDULER_MPI,
+    SCHEDULER_SAGEMAKER,
+    SCHEDULER_AZURE,
+    SCHEDULER_AWS_BATCH,
+    SCHEDULER_VERTEX,
+    SCHEDULER_SKYPILOT,
+    SCHEDULER_DLROVER,
+    SCHEDULER_PODS, /* RANK and WORLD_SIZE mean pods */
+    SCHEDULER_INDEXED_JOB,
+    SCHEDULER_N
+};
+
 struct scheduler {
+    enum scheduler_kind kind;
     const char *name;         /* "Slurm", ...; NULL: none */
     const char *job_id;       /* borrowed from the environment; NULL: it has none */
+    const char *job_id_from;  /* the variable */
     unsigned    nproc;        /* workers on this node, 0: it does not say */
     const char *nproc_from;   /* the variable that said so */
     bool        is_gpu_count; /* nproc counts GPUs */

@@ -206,6 +206,9 @@ Test(nproc, slurm_s_gpu_count_is_used)
     cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_GPUS_PER_NODE", "a100:2,h100:1"), 3);
     cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_GPUS_PER_NODE", "2"), 2);
     cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_GPUS_ON_NODE", "x"), 1);
+    cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_STEP_GPUS", "0,2-3"), 3);
+    cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_JOB_GPUS", "gpu:0-3"), 4);
+    cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_JOB_GPUS", "many"), 1);
     cr_assert_eq(WITH("SLURM_JOB_ID", "7"), 1);
 }
 
