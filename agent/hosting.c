@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/resolver.h"
 #include "store/base/cleanup.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
@@ -31,9 +32,9 @@ struct hosting {
     uint64_t          resolve_timeout, began_at, pause;
     enum hosting_wish wish;
     char              host[TEXT_MAX], iface[TEXT_MAX], subnet[TEXT_MAX], local_addr[TEXT_MAX], trouble[CC_ERR_MSG_MAX];
-    bool              is_looking, is_closing;
+    bool              is_closing;
     uv_timer_t        timer;
-    uv_getaddrinfo_t  lookup;
+    struct resolver  *lookup; /* NULL: none is under way */
 };
 
 /* ---- what the system knows, as data */
@@ -154,14 +155,11 @@ static bool take_way_out(struct hostpick_addr *ret, bool is_v6)
 
 static bool take_number(struct hostpick_addr *ret, const char *text)
 {
-    static const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST };
-    struct addrinfo             *list = NULL;
-    bool                         is_number;
+    struct addrinfo *list = resolver_number(text, 0);
+    bool             is_number = list && take_address(ret, list->ai_addr);
 
-    if (getaddrinfo(text, NULL, &hints, &list) != 0)
-        return false;
-    is_number = take_address(ret, list->ai_addr);
-    freeaddrinfo(list);
+    if (list)
+        freeaddrinfo(list);
     return is_number;
 }
 
@@ -250,10 +248,9 @@ static void answer(struct hosting *h, const struct addrinfo *list)
 /* ---- the name */
 
 static void on_timer(uv_timer_t *t);
-static void finish_closing(struct hosting *h);
 
 /* Nobody knows the name: wait for somebody to learn it, unless that makes no difference. */
-static void unresolved(struct hosting *h, int status)
+static void unresolved(struct hosting *h, const char *why)
 {
     struct cc_err err = { 0 };
 
@@ -262,7 +259,7 @@ static void unresolved(struct hosting *h, int status)
         return;
     }
     (void) snprintf(h->trouble, sizeof h->trouble, "the host '%s' of the endpoint cannot be resolved: %s", h->host,
-                    uv_strerror(status));
+                    why);
     uv_update_time(h->loop);
     if (cc_monotonic_ms() - h->began_at < h->resolve_timeout) {
         (void) uv_timer_start(&h->timer, on_timer, h->pause, 0);
@@ -274,33 +271,27 @@ static void unresolved(struct hosting *h, int status)
     h->done(h->ctx, NULL, &err);
 }
 
-static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
+static void on_resolved(void *ctx, struct addrinfo *list, const char *why)
 {
-    struct hosting *h = CC_CONTAINER_OF(req, struct hosting, lookup);
+    struct hosting *h = ctx;
 
-    h->is_looking = false;
-    if (h->is_closing)
-        finish_closing(h);
-    else if (status < 0)
-        unresolved(h, status);
-    else
+    h->lookup = NULL;
+    if (list)
         answer(h, list);
-    uv_freeaddrinfo(list);
+    else
+        unresolved(h, why);
+    if (list)
+        freeaddrinfo(list);
 }
 
+/* Every address that the name has, of families too that this machine lacks: one of them may be ours. */
 static void on_timer(uv_timer_t *t)
 {
-    static const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
-    static const struct addrinfo number = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST };
-    struct hosting              *h = CC_CONTAINER_OF(t, struct hosting, timer);
-    struct hostpick_addr         a;
-    bool                         is_number = take_number(&a, h->host);
-    int                          r;
+    struct hosting *h = CC_CONTAINER_OF(t, struct hosting, timer);
 
-    r = uv_getaddrinfo(h->loop, &h->lookup, on_resolved, h->host, NULL, is_number ? &number : &hints);
-    h->is_looking = r == 0;
-    if (r < 0)
-        unresolved(h, r);
+    h->lookup = resolver_start(h->loop, h->host, 0, false, on_resolved, h);
+    if (!h->lookup)
+        unresolved(h, "no memory, or no thread");
 }
 
 /* ---- the whole */
@@ -343,19 +334,13 @@ static void on_timer_closed(uv_handle_t *t)
     free(CC_CONTAINER_OF(t, struct hosting, timer));
 }
 
-static void finish_closing(struct hosting *h)
-{
-    uv_close((uv_handle_t *) &h->timer, on_timer_closed);
-}
-
 void hosting_close(struct hosting *h)
 {
     if (h->is_closing)
         return;
     h->is_closing = true;
+    if (h->lookup)
+        resolver_cancel(h->lookup);
     (void) uv_timer_stop(&h->timer);
-    if (h->is_looking)
-        (void) uv_cancel((uv_req_t *) &h->lookup); /* its callback comes in any case */
-    else
-        finish_closing(h);
+    uv_close((uv_handle_t *) &h->timer, on_timer_closed);
 }

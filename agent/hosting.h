@@ -1,6 +1,6 @@
 /* hosting.h - is this the machine that the endpoint of the job names, and by which addresses do others reach it?
  *
- * The endpoint's host is looked up, by a thread of libuv's, and what comes out is compared with the addresses of our
+ * The endpoint's host is looked up, by a thread (resolver.h), and what comes out is compared with the addresses of our
  * interfaces: see hostpick.h.  A name that does not resolve may do so later (its DNS record lags behind), and may be ours
  * then, so the answer waits for it.
  *

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/link.h"
+#include "agent/resolver.h"
 #include "agent/secret.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
@@ -39,10 +40,10 @@ struct uplink {
     bool                     has_answered; /* to its challenge */
     enum state               state;
     bool                     was_resolved; /* at least once: what fails now will pass */
-    bool                     is_looking, is_closing;
+    bool                     is_closing;
     uint64_t                 began_at, pause;
     uv_timer_t               timer;
-    uv_getaddrinfo_t         lookup;
+    struct resolver         *lookup;      /* NULL: none is under way */
     struct addrinfo         *list, *next; /* addresses of this round of attempts */
     uv_poll_t               *poll;        /* while connecting: its own allocation, closed on its own */
     int                      fd;
@@ -293,11 +294,11 @@ static void try_next(struct uplink *u)
 
 /* ---- the name */
 
-static void unresolvable(struct uplink *u, int status)
+static void unresolvable(struct uplink *u, const char *why)
 {
     struct cc_err err = { 0 };
 
-    note(u, "the host '%s' of the endpoint cannot be resolved: %s", u->host, uv_strerror(status));
+    note(u, "the host '%s' of the endpoint cannot be resolved: %s", u->host, why);
     if (u->was_resolved || cc_monotonic_ms() - u->began_at < u->cfg.resolve_timeout) {
         pause_then_retry(u);
         return;
@@ -308,43 +309,28 @@ static void unresolvable(struct uplink *u, int status)
     u->cbs->failed(u->ctx, &err);
 }
 
-static void finish_closing(struct uplink *u);
-
-static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
+static void on_resolved(void *ctx, struct addrinfo *list, const char *why)
 {
-    struct uplink *u = CC_CONTAINER_OF(req, struct uplink, lookup);
+    struct uplink *u = ctx;
 
-    u->is_looking = false;
-    if (u->is_closing) {
-        uv_freeaddrinfo(list);
-        finish_closing(u);
-        return;
-    }
-    if (status < 0) {
-        unresolvable(u, status);
+    u->lookup = NULL;
+    if (!list) {
+        unresolvable(u, why);
         return;
     }
     u->was_resolved = true;
-    uv_freeaddrinfo(u->list);
+    if (u->list)
+        freeaddrinfo(u->list);
     u->list = u->next = list;
     try_next(u);
 }
 
 static void resolve(struct uplink *u)
 {
-    static const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
-    static const struct addrinfo number = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST };
-    unsigned char                ip[sizeof(struct in6_addr)];
-    bool is_number = inet_pton(AF_INET, u->host, ip) == 1 || inet_pton(AF_INET6, u->host, ip) == 1;
-    char port[8];
-    int  r;
-
     u->state = RESOLVING;
-    (void) snprintf(port, sizeof port, "%u", u->cfg.port);
-    r = uv_getaddrinfo(u->loop, &u->lookup, on_resolved, u->host, port, is_number ? &number : &hints);
-    u->is_looking = r == 0;
-    if (r < 0)
-        unresolvable(u, r);
+    u->lookup = resolver_start(u->loop, u->host, u->cfg.port, true, on_resolved, u);
+    if (!u->lookup)
+        unresolvable(u, "no memory, or no thread");
 }
 
 static void on_timer(uv_timer_t *t)
@@ -426,14 +412,6 @@ static void on_timer_closed(uv_handle_t *h)
     free(CC_CONTAINER_OF(h, struct uplink, timer));
 }
 
-static void finish_closing(struct uplink *u)
-{
-    uv_freeaddrinfo(u->list);
-    u->list = NULL;
-    u->secret = secret_free(u->secret);
-    uv_close((uv_handle_t *) &u->timer, on_timer_closed);
-}
-
 void uplink_close(struct uplink *u)
 {
     if (u->is_closing)
@@ -441,9 +419,11 @@ void uplink_close(struct uplink *u)
     u->is_closing = true;
     lose_link(u);
     stop_connecting(u);
+    if (u->lookup)
+        resolver_cancel(u->lookup);
+    if (u->list)
+        freeaddrinfo(u->list);
+    u->secret = secret_free(u->secret);
     (void) uv_timer_stop(&u->timer);
-    if (u->is_looking)
-        (void) uv_cancel((uv_req_t *) &u->lookup); /* its callback comes in any case, perhaps only when DNS gives up */
-    else
-        finish_closing(u);
+    uv_close((uv_handle_t *) &u->timer, on_timer_closed);
 }

@@ -1,6 +1,6 @@
 /* uplink.h - an agent's way to the coordinator of its job: finds its address, connects, and connects again.
  *
- * The name is looked up by a thread of libuv's, so nothing blocks.  Name errors and refused connections are waited out: the
+ * The name is looked up by a thread (resolver.h), so nothing blocks.  Name errors and refused connections are waited out: the
  * other node may come later, and so may its DNS record.  It tries every address that the name has, and all of them again
  * after a pause that grows to a second.  Who answers must speak our protocol, and say so soon; else that is said.
  */

@@ -98,6 +98,20 @@ has err "ccrun: error: the host 'nobody.invalid' of the endpoint cannot be resol
 same 1 "$(grep -c nobody.invalid err)"
 E
 
+it 'ends when it is told to, whatever DNS does' <<'E'
+lab cut 2 3
+echo 'nameserver 10.77.0.3' >resolv
+on 2 mount --bind "$T/resolv" /etc/resolv.conf
+trap 'on 2 umount /etc/resolv.conf; lab heal 2 3' EXIT
+agent b 2 --rdzv-endpoint nobody.example:29404
+wait_for 'grep -q "nobody.example:29404: its name is being looked up" b.err'
+from=$(now_ms)
+kill $pid
+ends $pid 143
+in_time "$from" 1000
+nothing_left
+E
+
 it 'hosts by the way out when the name of the machine does not resolve there' <<'E'
 names 1 '127.0.0.1 localhost'
 pair --rdzv-endpoint node1:29405 -- --rdzv-endpoint node1:29405
