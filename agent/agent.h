@@ -57,7 +57,6 @@ struct agent_cfg {
     const int  *stop_signals;     /* signals that stop the job, 0-terminated */
     const bool *no_restart_codes; /* [256]: a worker's exit status (128 + signal) after which no restart helps */
     const char *progress_file;    /* a failure at another state of it is another failure; NULL */
-    uint64_t    finish_timeout;   /* ms that the others may run after the first worker ended well; UINT64_MAX: any time */
     int         preempt_signal;   /* announces a pre-emption; 0: none does */
     uint64_t    preempt_deadline; /* ms from that signal to the end */
     unsigned    preempt_exit_code; /* ccrun's exit status when the workers ended well after it */

@@ -233,7 +233,6 @@ static void fill_cfg(struct job *j)
         .signals_to_handle = o->signals_to_handle,
         .no_restart_codes = j->plan.no_restart_codes,
         .progress_file = o->progress_file,
-        .finish_timeout = j->plan.finish_timeout,
         .preempt_signal = j->plan.preempt_signal,
         .preempt_deadline = o->preempt_deadline,
         .preempt_exit_code = (unsigned) o->preempt_exit_code,

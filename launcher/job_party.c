@@ -85,6 +85,7 @@ static void fill_rdzv(const struct job *j, struct rdzv_cfg *r)
         .settle_timeout = t->settle,
         .switch_timeout = is_alone ? t->join : SWITCH_TIMEOUT_MS,
         .scale_delay = SCALE_DELAY_MS,
+        .finish_timeout = p->finish_timeout,
         .scales_on_restart_only = strcmp(j->options->scale_policy, "restart-only") == 0,
     };
     fill_budget(p, &r->budget);

@@ -200,7 +200,7 @@ static int resolve_failure(struct plan_values *ret, struct options *o, struct cc
         return cc_fail(err, -EINVAL, "shutdown_timeout must be non-negative, got %lld",
                        (long long) o->shutdown_timeout);
     ret->shutdown_timeout = (uint64_t) o->shutdown_timeout * 1000;
-    ret->finish_timeout = options_is_given(o, OPTION_finish_timeout) ? o->finish_timeout : UINT64_MAX;
+    ret->finish_timeout = options_is_given(o, OPTION_finish_timeout) && o->finish_timeout == 0 ? 1 : o->finish_timeout;
     r = stopsignals_parse(o->signals_to_handle, ret->stop_signals, &o->warnings, err);
     return r < 0 ? r : resolve_preemption(ret, o, err);
 }

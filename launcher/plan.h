@@ -53,7 +53,7 @@ struct plan_values {
     unsigned max_rejoins;                   /* UINT_MAX: any number */
     bool     no_restart_codes[RESTARTS_CODES];
     uint64_t shutdown_timeout;              /* ms */
-    uint64_t finish_timeout;                /* ms, UINT64_MAX: any time */
+    uint64_t finish_timeout;                /* ms, 0: any time */
     int      preempt_signal;                /* 0: none */
     int      stop_signals[STOPSIGNALS_MAX]; /* 0 ends them */
     int      stdin_rank;                    /* a local rank, PLAN_STDIN_NONE or PLAN_STDIN_ALL */

@@ -415,7 +415,7 @@ static void note_loss(struct rdzv *r, const struct peer *p)
 {
     if (r->is_judged || (r->has_loss && r->loss.at <= p->seen))
         return;
-    r->loss = (struct rdzv_cause) { RDZV_CAUSE_LOST, r->active_round, p->seen, RDZV_NO_RANK, 1, 0, false, "", "" };
+    r->loss = (struct rdzv_cause) { RDZV_CAUSE_LOST, r->active_round, p->seen, RDZV_NO_RANK, RDZV_EXIT_AGAIN, 0, false, "", "" };
     memcpy(r->loss.host, p->host, sizeof(r->loss.host));
     (void) snprintf(r->loss.text, sizeof(r->loss.text), "node %u was lost", p->rank.group_rank);
     r->has_loss = true;
@@ -467,7 +467,7 @@ static void give_up(struct rdzv *r, uint64_t now)
     if (r->has_why) {
         (void) snprintf(why, sizeof(why), "%.90s; %u of at least %u nodes are left", r->why.text, r->n_ready, r->cfg.min_nodes);
     } else {
-        set_why(r, now, 1, "");
+        set_why(r, now, RDZV_EXIT_AGAIN, "");
         r->why.kind = RDZV_CAUSE_TIMEOUT;
         (void) snprintf(why, sizeof(why), "%u of at least %u nodes came in %llu s", r->n_ready, r->cfg.min_nodes,
                         (unsigned long long) (now - r->gather_since) / 1000);

@@ -27,7 +27,7 @@ enum { /* room for texts, with their NUL; longer ones are cut by who fills them 
 #define RDZV_TERM_SHIFT 40
 
 enum { /* exit status of a job whose end no worker's status tells */
-    RDZV_EXIT_AGAIN = 75,       /* its host is gone: start it again */
+    RDZV_EXIT_AGAIN = 75,       /* its host is gone, or too few nodes are there: start it again */
     RDZV_EXIT_UNFINISHED = 124, /* as timeout(1) has it */
 };
 

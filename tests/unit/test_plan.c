@@ -366,9 +366,11 @@ Test(plan, knows_what_to_do_about_failures)
     cr_assert(t.p.backoff_min == 1000 && t.p.backoff_max == 60000);
     cr_assert(t.p.no_restart_codes[2] && t.p.no_restart_codes[128 + SIGILL] && !t.p.no_restart_codes[1]);
     cr_assert(t.p.finish_timeout == 1500 && t.p.preempt_signal == SIGUSR1);
+    plan(&t, "--finish-timeout 0");
+    cr_assert_eq(t.p.finish_timeout, 1, "at once is not never");
     plan(&t, "");
     cr_assert(t.p.max_rejoins == UINT_MAX && t.p.restart_window == 0 && t.p.backoff_max == 0 &&
-              t.p.finish_timeout == UINT64_MAX && t.p.preempt_signal == 0 && !t.p.no_restart_codes[1]);
+              t.p.finish_timeout == 0 && t.p.preempt_signal == 0 && !t.p.no_restart_codes[1]);
 }
 
 Test(plan, streams_are_spread_over_the_workers)

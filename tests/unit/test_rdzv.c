@@ -508,7 +508,7 @@ Test(rdzv, the_job_ends_when_the_rest_is_lost)
     crash(&g, 2);
     pass(&g, 300);
     cr_expect_eq(g.view[1].cause.kind, RDZV_CAUSE_LOST);
-    cr_expect_eq(g.view[1].cause.code, 1);
+    cr_expect_eq(g.view[1].cause.code, RDZV_EXIT_AGAIN);
     rdzv_free(g.r);
 }
 
