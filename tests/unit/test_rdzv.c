@@ -20,8 +20,7 @@ Test(rdzv, starts_at_once_when_all_are_there)
 
     form(&g, 2, 2, 2);
     cr_expect_eq(g.now, 1000);
-    cr_expect_eq(g.view[2].group_rank, 1);
-    cr_expect_eq(g.view[2].base_rank, 2);
+    cr_expect(g.view[2].group_rank == 1 && g.view[2].base_rank == 2);
     cr_expect_eq(g.view[2].world, 4);
     cr_expect_str_eq(g.view[2].master, "10.0.0.1");
     cr_expect_eq(g.view[2].port, 29501);
@@ -71,39 +70,23 @@ Test(rdzv, the_schedulers_count_needs_no_last_call)
     rdzv_free(g.r);
 }
 
-Test(rdzv, says_who_is_missing_and_for_how_long)
+Test(rdzv, says_who_is_there_who_is_missing_and_for_how_long)
 {
     struct game g;
 
-    init(&g, 3, 3);
+    init(&g, 6, 6);
+    g.host = "a-host-in-a-rack-far-away-";
     g.wish[1] = 0;
     g.wish[2] = 2;
     begin(&g);
-    boot(&g, 1);
-    boot(&g, 2);
-    pass(&g, 1500);
-    obey_all(&g, 2);
-    cr_expect_eq(g.view[1].n_ready, 2);
-    cr_expect_eq(g.view[1].n_wanted, 3);
-    cr_expect_eq(g.view[1].wait_ms, 598500);
-    cr_expect_str_eq(g.view[1].have, "h1, h2");
-    cr_expect_str_eq(g.view[1].missing, "1");
-    rdzv_free(g.r);
-}
-
-Test(rdzv, says_how_many_more_are_there_than_can_be_named)
-{
-    struct game g;
-
-    init(&g, 9, 9);
-    g.host = "a-host-in-a-far-away-rack-no-";
-    begin(&g);
-    for (unsigned i = 1; i <= 8; i++)
+    for (unsigned i = 1; i <= 5; i++)
         boot(&g, i);
     pass(&g, 1500);
-    obey_all(&g, 8);
-    cr_expect_str_eq(g.view[1].have, "a-host-in-a-far-away-rack-no-1, a-host-in-a-far-away-rack-no-2, "
-                                     "a-host-in-a-far-away-rack-no-3 and 5 more");
+    obey_all(&g, 5);
+    cr_expect(g.view[1].n_ready == 5 && g.view[1].n_wanted == 6 && g.view[1].wait_ms == 598500);
+    cr_expect_str_eq(g.view[1].have,
+                     "a-host-in-a-rack-far-away-1, a-host-in-a-rack-far-away-2, a-host-in-a-rack-far-away-3 and 2 more");
+    cr_expect_str_eq(g.view[1].missing, "1, 3, 4, 5");
     rdzv_free(g.r);
 }
 
@@ -520,8 +503,7 @@ Test(rdzv, who_is_done_works_again_after_a_failure_elsewhere)
     say(&g, 1, RDZV_NODE_DONE, 1);
     fail(&g, 2, 0, 1);
     obey_all(&g, 2);
-    cr_expect_eq(g.view[1].phase, RDZV_ACTIVE);
-    cr_expect_eq(g.view[1].round, 2);
+    cr_expect(g.view[1].phase == RDZV_ACTIVE && g.view[1].round == 2);
     rdzv_free(g.r);
 }
 
@@ -534,8 +516,7 @@ Test(rdzv, a_node_that_leaves_is_not_waited_for)
     obey(&g, 1);
     obey(&g, 3);
     obey(&g, 1);
-    cr_expect_eq(g.view[3].phase, RDZV_ACTIVE);
-    cr_expect_eq(g.view[3].group_rank, 1);
+    cr_expect(g.view[3].phase == RDZV_ACTIVE && g.view[3].group_rank == 1);
     cr_expect_eq(status(&g).restarts, 0);
     say(&g, 2, RDZV_NODE_GONE, 1);
     cr_expect_eq(status(&g).n_known, 2);
@@ -563,8 +544,7 @@ Test(rdzv, a_stuck_node_takes_no_further_part)
     obey(&g, 1);
     say(&g, 2, RDZV_NODE_STUCK, 1);
     obey(&g, 1);
-    cr_expect_eq(g.view[1].phase, RDZV_ACTIVE);
-    cr_expect_eq(g.view[1].group_world, 1);
+    cr_expect(g.view[1].phase == RDZV_ACTIVE && g.view[1].group_world == 1);
     say(&g, 2, RDZV_NODE_STUCK, 1);
     live(&g, 1, 1, 5000);
     cr_expect_eq(g.view[1].round, 2);
