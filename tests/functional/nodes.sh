@@ -1,0 +1,383 @@
+#!/bin/sh
+# Several agents on one machine form a job: who is which rank, who hosts, who is turned away, and what is said meanwhile.
+. "$(dirname "$0")/lib.sh"
+words <"$LIB/nodes_case.sh"
+limit 60
+
+it 'two agents, four workers each: ranks 0 to 7, both end well (R16, D27)' <<'X'
+nodes 1:2
+agent a --nproc-per-node 4
+agent b --nproc-per-node 4
+wait_for '[ "$(ups "world=8 .*locals=4 count=0" a b)" -eq 8 ]'
+same '0 1 2 3 4 5 6 7' "$(sed -n 's/^up .* rank=\([0-9]*\) .*/\1/p' a.out b.out | sort -n | paste -sd' ')"
+same 1 "$(sed -n 's/^up .* at=\([^ ]*\) .*/\1/p' a.out b.out | sort -u | wc -l)"
+all_go
+well a b
+X
+
+it 'nodes may have unequal numbers of workers; ranks are contiguous by node (A24, C16)' <<'X'
+nodes 3
+agent a --nproc-per-node 1
+agent b --nproc-per-node 2
+agent c --nproc-per-node 3
+wait_for '[ "$(ups "world=6" a b c)" -eq 6 ]'
+all_go
+well a b c
+same 6 "$(ups 'nodes=3' a b c)"
+same '0 1 2 3 4 5' "$(sed -n 's/^up .* rank=\([0-9]*\) .*/\1/p' a.out b.out c.out | sort -n | paste -sd' ')"
+for x in a:1 b:2 c:3; do
+    same "${x#*:}" "$(ups "locals=${x#*:} " "${x%:*}")"
+    sed -n 's/^up .* rank=\([0-9]*\) .* local=\([0-9]*\) .*/\1 \2/p' "${x%:*}.out" | awk '{ print $1 - $2 }' | sort -u >base
+    same 1 "$(wc -l <base)"
+done
+X
+
+it 'seven agents with three roles: role ranks are dense, ranks of an agent consecutive (A27)' <<'X'
+nodes 7
+i=0
+for x in master:8 trainer:1 trainer:2 trainer:3 trainer:4 ps:5 ps:2; do
+    i=$((i + 1))
+    agent "n$i" --role "${x%:*}" --nproc-per-node "${x#*:}"
+done
+wait_for '[ "$(ups "world=25" n1 n2 n3 n4 n5 n6 n7)" -eq 25 ]'
+all_go
+well n1 n2 n3 n4 n5 n6 n7
+same "$(seq -s' ' 0 24)" "$(sed -n 's/^up .* rank=\([0-9]*\) .*/\1/p' n?.out | sort -n | paste -sd' ')"
+for x in master:8 trainer:10 ps:7; do
+    same "$(seq -s' ' 0 $((${x#*:} - 1)))" \
+        "$(sed -n "s/^up .* role=${x%:*} \([0-9]*\)\/${x#*:} .*/\1/p" n?.out | sort -n | paste -sd' ')"
+done
+for x in n1 n5 n6; do
+    sed -n 's/^up .* rank=\([0-9]*\) .* local=\([0-9]*\) .*/\1 \2/p' $x.out | awk '{ print $1 - $2 }' | sort -u >base
+    same 1 "$(wc -l <base)"
+done
+X
+
+it 'MIN:MAX starts as soon as all that may come are there (C27)' <<'X'
+nodes 1:2 --rdzv-conf last_call_timeout=30
+agent a
+hosts a
+from=$(now_ms)
+agent b
+sees a '0/2:0'
+sees b '1/2:0'
+in_time "$from" 2000
+all_go
+well a b
+X
+
+it 'one agent of 1:2 starts alone after the last call (R11)' <<'X'
+nodes 1:2 "--rdzv-conf='join_timeout=5,last_call_timeout=1,timeout=5'"
+from=$(now_ms)
+agent a
+sees a '0/1:0'
+[ $(($(now_ms) - from)) -ge 1000 ] || fail 'it did not wait for the second node'
+in_time "$from" 3000
+all_go
+well a
+X
+
+it 'a node that comes later makes the job larger; nothing is counted as a restart (A37, B2, C61)' <<'X'
+nodes 1:3 --rdzv-conf last_call_timeout=1
+agent a
+sees a '0/1:0'
+agent b
+sees a '0/1:0 0/2:0'
+sees b '1/2:0'
+agent c
+sees a '0/1:0 0/2:0 0/3:0'
+sees c '2/3:0'
+same 1 "$(sed -n 's/^up .* nodes=3 .* at=\([^ ]*\) .*/\1/p' a.out b.out c.out | sort -u | wc -l)"
+all_go
+well a b c
+X
+
+it 'static: two nodes with ranks, the second much later (W14)' <<'X'
+port=$("$SUPPORT/freeport")
+bg a "$CCRUN" --nnodes 2 --node-rank 0 --master-addr 127.0.0.1 --master-port "$port" --no-python "$SUPPORT/puppet"
+a=$pid
+wait_for 'grep -q "1/2 nodes.*missing node rank 1" a.err'
+bg b "$CCRUN" --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" --no-python "$SUPPORT/puppet"
+b=$pid
+sees a '0/2:0'
+sees b '1/2:0'
+has a.out "at=127.0.0.1:$port "
+all_go
+well a b
+X
+
+it 'explicit node ranks decide, not who comes first; also with c10d' <<'X'
+nodes 3
+agent c --node-rank 2
+hosts c
+agent b --node-rank 1
+joined 1
+agent a --node-rank 0
+sees a '0/3:0'
+sees b '1/3:0'
+sees c '2/3:0'
+all_go
+well a b c
+X
+
+it 'every five seconds each agent says who is missing and how long it waits' <<'X'
+nodes 3 --rdzv-conf join_timeout=50
+agent a --node-rank 0
+agent b --node-rank 2
+for x in a b; do wait_for "grep -qE '2/3 nodes.*missing node rank 1.* s left' $x.err"; done
+from=$(now_ms)
+for x in a b; do wait_for "[ \$(grep -cE '2/3 nodes' $x.err) -ge 2 ]" 15; done
+[ $(($(now_ms) - from)) -ge 3000 ] || fail 'the line came more often'
+agent c --node-rank 1
+sees c '1/3:0'
+all_go
+well a b c
+X
+
+it 'too few nodes in time: the job ends and says how many there were' <<'X'
+nodes 2 --rdzv-conf join_timeout=2
+from=$(now_ms)
+agent a
+ends $a 1
+in_time "$from" 5000
+matches a.err '1 of at least 2 nodes came in 2 s'
+X
+
+it 'the first agent says that it hosts, the second joins it on the same machine (C6)' <<'X'
+nodes 2
+agent a -v
+hosts a
+agent b -v
+sees a '0/2:0'
+sees b '1/2:0'
+matches a.err "host.*$ENDPOINT"
+all_go
+well a b
+X
+
+it 'is_host=false never hosts; it waits for the host (C5)' <<'X'
+nodes 2
+agent b --rdzv-conf is_host=false
+wait_for '[ -s b.err ]'
+agent a --rdzv-conf is_host=true
+sees a '0/2:0'
+sees b '1/2:0'
+all_go
+well a b
+X
+
+it 'nobody hosts: the client ends when its join timeout is over, and names who refused (C9)' <<'X'
+nodes 2 --rdzv-conf is_host=false,join_timeout=2
+from=$(now_ms)
+agent a
+ends $a 75
+in_time "$from" 5000
+has a.err "$PORT"
+has a.err 'nothing listens'
+X
+
+it 'a name that cannot be resolved ends the run after --resolve-timeout, and is named once (C10)' <<'X'
+nodes 2 --resolve-timeout 1
+ENDPOINT=no-such-host.invalid:$PORT
+from=$(now_ms)
+agent a
+wait_for '! alive $a'
+in_time "$from" 5000
+! wait $a
+same 1 "$(grep -c 'no-such-host.invalid' a.err)"
+X
+
+it 'several nodes without an endpoint are a usage error at once (C11)' <<'X'
+from=$(now_ms)
+expect_status 2 "$CCRUN" --nnodes 2 --rdzv-backend c10d --no-python true
+in_time "$from" 1000
+has err '--rdzv-endpoint'
+expect_status 2 "$CCRUN" --nnodes 2 --no-python true
+X
+
+it 'something else listens on the endpoint: named within 3 s, status 2 (C12)' <<'X'
+for how in parrot mute reset; do
+    bg peer "$SUPPORT/listener" $how
+    peer=$pid
+    wait_for '[ -s peer.out ]'
+    nodes 2
+    ENDPOINT=127.0.0.1:$(cat peer.out)
+    from=$(now_ms)
+    agent a
+    wait_for '! alive $a'
+    in_time "$from" 4000
+    st=0
+    wait $a || st=$?
+    same 2 $st
+    has a.err "$ENDPOINT"
+    kill $peer
+    wait_for '! alive $peer'
+done
+X
+
+it 'a TCPStore of somebody else is no ccrun agent' <<'X'
+bg store "$(dirname "$CCRUN")/ccrun-store" --host 127.0.0.1 --port 0
+store=$pid
+wait_for '[ -s store.out ] || [ -s store.err ]'
+nodes 2
+ENDPOINT=127.0.0.1:$(cat store.out store.err | grep -oE '[0-9]+$' | tail -n 1)
+agent a
+wait_for '! alive $a'
+! wait $a
+has a.err "$ENDPOINT"
+kill $store
+wait_for '! alive $store'
+X
+
+it 'a second job on the same endpoint is refused and told whose it is (B16)' <<'X'
+nodes 1:2 --rdzv-conf last_call_timeout=1
+agent a --rdzv-id one
+sees a '0/1:0'
+agent b --rdzv-id two
+ends $b 2
+has b.err one two
+wait_for 'grep -q two a.err'
+all_go
+well a
+X
+
+it 'two agents with the same node rank: the second is told who has it (C18)' <<'X'
+nodes 2
+agent a --node-rank 0
+hosts a
+agent b --node-rank 0
+ends $b 2
+matches b.err 'node rank 0 .*taken'
+has b.err "$(uname -n)"
+agent c --node-rank 1
+sees c '1/2:0'
+all_go
+well a c
+X
+
+it 'agents whose plans differ are told both values' <<'X'
+nodes 2
+agent a
+hosts a
+NODES=3
+agent b
+ends $b 2
+matches b.err '3.*2|2.*3'
+NODES=2
+WORKER="$SUPPORT/puppet --deaf"
+agent c
+ends $c 2
+has c.err puppet
+WORKER=
+agent d
+sees d '1/2:0'
+all_go
+well a d
+X
+
+it 'one node more than there is room for is a spare, told so, and leaves with the others (B10, D28)' <<'X'
+nodes 2 --spares 1
+agent a
+agent b
+wait_for '[ "$(ups nodes=2 a b)" -eq 2 ]'
+agent c
+wait_for 'grep -q spare c.err'
+all_go
+well a b c
+same '' "$(story c)"
+X
+
+it 'IPv6: the endpoint may be a literal, in brackets, and the workers get it (C05)' <<'X'
+grep -q 00000000000000000000000000000001 /proc/net/if_inet6 2>/dev/null || skip 'there is no IPv6 here'
+nodes 2
+ENDPOINT="[::1]:$PORT"
+agent a
+hosts a
+agent b
+sees a '0/2:0'
+sees b '1/2:0'
+matches a.out 'at=\[?::1\]?:'
+all_go
+well a b
+X
+
+it 'two spellings of one endpoint are one job, without a warning (C05)' <<'X'
+nodes 2
+agent a
+hosts a
+ENDPOINT="localhost:$PORT"
+agent b
+sees a '0/2:0'
+sees b '1/2:0'
+all_go
+well a b
+! grep -iE 'warning|fail|errno|cannot' a.err b.err
+X
+
+it 'the endpoint may be any name or address of this machine (K15)' <<'X'
+for host in localhost 127.0.0.1 127.0.0.3 "$(uname -n)"; do
+    rm -f go
+    nodes 2
+    ENDPOINT=$host:$PORT
+    getent ahosts "$host" >/dev/null || continue
+    agent a
+    agent b
+    wait_for '[ "$(ups nodes=2 a b)" -eq 2 ]'
+    all_go
+    well a b
+done
+X
+
+it 'only the address of the endpoint is listened on, one port a job (C10)' <<'X'
+nodes 2
+ENDPOINT=127.0.0.2:$PORT
+agent a
+agent b
+wait_for '[ "$(ups nodes=2 a b)" -eq 2 ]'
+! ss -Hltn "sport = :$PORT" | grep -v "127\.0\.0\.2:$PORT"
+ss -Hltn "sport = :$PORT" | grep -q "127\.0\.0\.2:$PORT"
+! ss -Hltnp | grep -E '"ccrun"' | grep -vE '127\.0\.0\.[0-9]+:|\[::1\]:'
+all_go
+well a b
+X
+
+it '--local-addr is what the peers get as MASTER_ADDR (D26)' <<'X'
+nodes 2
+ENDPOINT=127.0.0.2:$PORT
+agent a --local-addr 127.0.0.2
+hosts a
+agent b --local-addr 127.0.0.3
+sees a '0/2:0'
+sees b '1/2:0'
+has a.out "at=127.0.0.2:$PORT "
+has b.out "at=127.0.0.2:$PORT "
+all_go
+well a b
+X
+
+it 'the store stays where it is over a restart, and is empty again (D30, D31)' <<'X'
+nodes 2 --max-restarts 2
+agent a --nproc-per-node 2
+agent b
+sees b '1/2:0'
+fails 2
+sees b '1/2:0 1/2:1'
+fails 0
+sees b '1/2:0 1/2:1 1/2:2'
+same 1 "$(sed -n 's/^up .* at=\([^ ]*\) .*/\1/p' a.out b.out | sort -u | wc -l)"
+all_go
+well a b
+lacks a.err strangers
+X
+
+it 'a few dozen agents form a job and end together (C64)' <<'X'
+nodes 32
+for i in $(count 32); do agent "n$i" -q; done
+wait_for '[ "$(cat n*.out | grep -c "^up .*nodes=32 ")" -eq 32 ]' 30
+from=$(now_ms)
+all_go
+for i in $(count 32); do well "n$i"; done
+in_time "$from" 4000
+! grep -i reset n*.err
+X
+done_testing
