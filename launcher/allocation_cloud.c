@@ -267,7 +267,7 @@ static void guess_head(const struct reader *r)
     size_t      n = dot ? (size_t) (dot - r->host) : 0, n_suffix;
 
     n_suffix = (size_t) snprintf(suffix, sizeof suffix, "-%d", r->a->node_rank);
-    if (n <= n_suffix || strncmp(dot - n_suffix, suffix, n_suffix) != 0)
+    if (!dot || n <= n_suffix || strncmp(dot - n_suffix, suffix, n_suffix) != 0)
         return;
     if (snprintf(head, sizeof head, "%.*s-0%s", (int) (n - n_suffix), r->host, dot) < (int) sizeof head)
         reader_head(r, head, "JOB_COMPLETION_INDEX");

@@ -244,6 +244,20 @@ static void fill_cfg(struct job *j)
     job_fill_party(j, &j->cfg.party);
 }
 
+/* Whoever starts agents tells them all of it, and so does a cautious user: then the scheduler need not be understood. */
+static int find_place(struct job *j, struct cc_err *err)
+{
+    struct options *o = j->options;
+    bool            is_told = options_is_given(o, OPTION_nnodes) && options_is_given(o, OPTION_node_rank) &&
+                   (options_is_given(o, OPTION_rdzv_endpoint) || options_is_given(o, OPTION_master_addr));
+    int             r;
+
+    if (o->standalone || is_told)
+        return 0;
+    r = allocation_read(&j->allocation, &j->machine, j->host, err);
+    return r < 0 ? r : allocation_suggest(&j->allocation, o, err);
+}
+
 int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *err)
 {
     int r;
@@ -252,7 +266,9 @@ int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *
     make_random_id(j->random_id);
     if (gethostname(j->host, sizeof j->host - 1) < 0 || j->host[0] == '\0')
         (void) snprintf(j->host, sizeof j->host, "localhost");
-    r = plan_resolve(&j->plan, o, j->random_id, err);
+    r = find_place(j, err);
+    if (r == 0)
+        r = plan_resolve(&j->plan, o, j->random_id, err);
     if (r == 0 && j->plan.hosting == PARTY_ALONE)
         r = resolve_host(j->plan.bind_host, j->bind_addr, err);
     if (r == 0)
@@ -278,6 +294,7 @@ int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *
 
 void job_clear(struct job *j)
 {
+    allocation_clear(&j->allocation);
     program_clear(&j->program);
     gpus_clear(&j->gpus);
     gpus_strings_free(j->devices);

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "agent/agent.h"
+#include "launcher/allocation.h"
 #include "launcher/cpus.h"
 #include "launcher/environment.h"
 #include "launcher/gpus.h"
@@ -20,6 +21,7 @@ enum { JOB_HOST_MAX = 256, JOB_ID_MAX = 37, JOB_ADDR_MAX = 64 };
 struct job {
     struct options     *options; /* borrowed */
     struct machine      machine;
+    struct allocation   allocation; /* the nodes that a scheduler gave us */
     struct plan_values  plan;
     struct cpus         cpus;
     struct gpus         gpus;

@@ -66,6 +66,15 @@ static void fill_budget(const struct plan_values *p, struct budget_cfg *b)
     };
 }
 
+/* How many agents the scheduler has started: a job of 2 to 8 nodes that was given 4 need not wait for a fifth. */
+static uint32_t expected(const struct job *j)
+{
+    const struct allocation *a = &j->allocation;
+    bool                     is_known = a->role == ALLOCATION_MEMBER && a->crowd == 0;
+
+    return is_known && a->nodes < j->plan.max_nodes ? a->nodes : 0;
+}
+
 static void fill_rdzv(const struct job *j, struct rdzv_cfg *r)
 {
     const struct plan_values  *p = &j->plan;
@@ -76,6 +85,7 @@ static void fill_rdzv(const struct job *j, struct rdzv_cfg *r)
         .nodes_cap = is_alone ? 1 : nodes_cap(p),
         .min_nodes = p->min_nodes,
         .max_nodes = p->max_nodes,
+        .expected = expected(j),
         .max_rejoins = p->max_rejoins,
         .last_call = t->last_call,
         .join_timeout = t->join,

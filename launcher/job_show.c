@@ -190,6 +190,8 @@ void job_show(FILE *to, const struct job *j)
     facts_read(&j->machine, &facts);
     print_place(to, j);
     (void) fputs(facts_text(&facts, text, sizeof text), to);
+    if (j->allocation.role != ALLOCATION_NONE)
+        (void) fprintf(to, "allocated %s\n", allocation_text(&j->allocation, text, sizeof text));
     if (j->gpus.why[0])
         (void) fprintf(to, "gpus      %s\n", j->gpus.why);
     print_meeting(to, j);

@@ -87,8 +87,21 @@ static void print_warnings(const struct options *o)
         (void) fprintf(stderr, "ccrun: warning: and %u more\n", o->warnings.n_dropped);
 }
 
+/* Once for all nodes, unless -v was given. */
+static void print_allocation(const struct job *j)
+{
+    const struct options *o = j->options;
+    char                  text[ALLOCATION_TEXT_MAX];
+    bool is_used = o->source[OPTION_nnodes] == OPTION_OTHER && o->source[OPTION_rdzv_endpoint] == OPTION_OTHER;
+
+    if (is_used && j->plan.verbosity >= (j->allocation.node_rank == 0 ? 0 : 1))
+        (void) fprintf(stderr, "ccrun: %s\n", allocation_text(&j->allocation, text, sizeof text));
+}
+
 static void print_hints(const struct job *j)
 {
+    if (j->allocation.role == ALLOCATION_MEMBER)
+        print_allocation(j);
     if (j->plan.verbosity >= 0 && j->nproc.hint[0])
         (void) fprintf(stderr, "ccrun: %s\n", j->nproc.hint);
     if (j->plan.verbosity < 1)
