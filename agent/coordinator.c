@@ -370,14 +370,6 @@ void coordinator_hello(struct coordinator *c, uint64_t now, const struct rdzv_he
     rearm(c);
 }
 
-void coordinator_stop(struct coordinator *c, uint64_t now, uint32_t code, const char *why)
-{
-    const struct rdzv_event ev = { .kind = RDZV_EV_STOP, .now = now, .code = code, .text = why };
-
-    rdzv_event(c->rdzv, &ev);
-    rearm(c);
-}
-
 void coordinator_status(const struct coordinator *c, struct rdzv_status *ret)
 {
     rdzv_status(c->rdzv, ret);

@@ -38,7 +38,6 @@ struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cf
 void coordinator_accept(struct coordinator *c, int fd, const uint8_t *bytes, size_t n);
 
 void coordinator_hello(struct coordinator *c, uint64_t now, const struct rdzv_hello *h); /* of our own member */
-void coordinator_stop(struct coordinator *c, uint64_t now, uint32_t code, const char *why);
 
 void     coordinator_status(const struct coordinator *c, struct rdzv_status *ret);
 unsigned coordinator_links(const struct coordinator *c); /* agents that are connected */

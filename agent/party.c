@@ -14,7 +14,6 @@
 #include "agent/uplink.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
-#include "store/base/signame.h"
 #include "store/server.h"
 
 enum {
@@ -211,7 +210,7 @@ static void become_member(struct party *p)
         .heartbeat = p->cfg.heartbeat,
         .join_timeout = p->cfg.join_timeout,
         .lost_after = p->cfg.lost_after,
-        .exit_barrier = p->cfg.exit_barrier,
+        .exit_barrier = p->coordinator ? never : p->cfg.exit_barrier, /* the others cannot go on without us */
     };
 
     p->stage = STAGE_MEMBER;
@@ -348,7 +347,7 @@ static void set_about(struct party *p, const char *addr)
 /* The store listens already. */
 static int host(struct party *p, const char *addr, struct cc_err *err)
 {
-    const struct coordinator_cfg cfg = {
+    struct coordinator_cfg cfg = {
         .rdzv = p->cfg.rdzv,
         .job = party_job(p),
         .host = p->cfg.our_host,
@@ -356,6 +355,8 @@ static int host(struct party *p, const char *addr, struct cc_err *err)
         .n_secret = p->cfg.n_secret,
     };
 
+    if (p->cfg.hosting != PARTY_ALONE)
+        cfg.rdzv.own = p->incarnation;
     p->coordinator = coordinator_new(p->loop, &cfg, &coordinator_ops, p, err);
     if (!p->coordinator)
         return err->code;
@@ -586,26 +587,12 @@ enum policy_exit party_exited(struct party *p, uint64_t now, int status, bool is
     return member_exited(&p->member, now, status, is_terminal);
 }
 
-/* The others cannot go on without the one who decides. */
-static void stop_all_if_host(struct party *p, uint64_t now)
-{
-    const struct policy *policy = &p->member.node.policy;
-    char                 why[RDZV_TEXT_MAX], name[CC_SIGNAME_MAX];
-
-    if (!p->coordinator || p->cfg.hosting == PARTY_ALONE || !policy->is_stopped)
-        return;
-    (void) snprintf(why, sizeof why, "%.60s, which hosts the job, was stopped by %s", p->cfg.our_host,
-                    cc_signal_name(policy->stop_signal, name));
-    coordinator_stop(p->coordinator, now, policy_exit_status(policy), why);
-}
-
 void party_signal(struct party *p, uint64_t now, int signum)
 {
     if (p->stage < STAGE_MEMBER) {
         finish(p, 128 + (unsigned) signum);
     } else if (p->stage == STAGE_MEMBER) {
         member_signal(&p->member, now, signum);
-        stop_all_if_host(p, now);
         drain(p, now);
     } else {
         p->linger_until = now;
@@ -618,7 +605,6 @@ void party_pressed(struct party *p, uint64_t now)
     if (p->stage != STAGE_MEMBER)
         return;
     member_pressed(&p->member, now);
-    stop_all_if_host(p, now);
     drain(p, now);
 }
 

@@ -92,7 +92,7 @@ static void fill_rdzv(const struct job *j, struct rdzv_cfg *r)
         .replace_timeout = t->replace,
         .dead_after = t->dead_after,
         .reset_grace = RESET_GRACE_MS,
-        .settle_timeout = t->settle,
+        .settle_timeout = is_alone ? UINT64_MAX / 2 : t->settle, /* alone, nobody else waits for the verdict */
         .switch_timeout = is_alone ? t->join : SWITCH_TIMEOUT_MS,
         .scale_delay = SCALE_DELAY_MS,
         .finish_timeout = p->finish_timeout,

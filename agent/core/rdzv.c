@@ -574,7 +574,7 @@ static bool end_without_host(struct rdzv *r, const struct peer *p, uint64_t now)
     if (r->phase == RDZV_ENDED || r->cfg.has_successor || p->incarnation != r->cfg.own)
         return false;
     set_why(r, now, RDZV_EXIT_AGAIN, p->host);
-    (void) snprintf(r->why.text, sizeof(r->why.text), "node %s, which hosts the job, was stopped", p->host);
+    (void) snprintf(r->why.text, sizeof(r->why.text), "the node that hosts the job was stopped");
     end(r, now, RDZV_CAUSE_STOPPED);
     return true;
 }
@@ -631,13 +631,16 @@ static void note_first_done(struct rdzv *r, uint64_t now, const struct rdzv_hell
 static void end_unfinished(struct rdzv *r, uint64_t now)
 {
     const struct peer *p = peers_next(&r->peers, NULL);
+    char               where[48] = "";
+    bool               is_whole = r->cfg.finish_timeout % 1000 == 0;
 
     while (p && (!p->is_member || p->is_done))
         p = peers_next(&r->peers, p);
+    if (r->n_members > 1)
+        (void) snprintf(where, sizeof(where), " on %u of %u nodes", r->n_members - r->n_done - r->n_gone, r->n_members);
     set_why(r, now, RDZV_EXIT_UNFINISHED, p ? p->host : "");
-    (void) snprintf(r->why.text, sizeof(r->why.text),
-                    "workers on %u of %u nodes still run %llu s after the first was done (--finish-timeout)",
-                    r->n_members - r->n_done - r->n_gone, r->n_members, (unsigned long long) r->cfg.finish_timeout / 1000);
+    (void) snprintf(r->why.text, sizeof(r->why.text), "workers%s still run %llu %s after the first was done (--finish-timeout)",
+                    where, (unsigned long long) r->cfg.finish_timeout / (is_whole ? 1000 : 1), is_whole ? "s" : "ms");
     end(r, now, RDZV_CAUSE_UNFINISHED);
 }
 

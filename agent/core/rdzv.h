@@ -36,7 +36,7 @@ struct rdzv_cfg {
     uint64_t settle_timeout;  /* how long to wait for what all nodes know of a failure */
     uint64_t switch_timeout;  /* for the new key space */
     uint64_t scale_delay;     /* newcomers that come one by one within it cost one round */
-    uint64_t finish_timeout;  /* for all workers, after the first that ended well; 0: none */
+    uint64_t finish_timeout;  /* for all workers, after the first that ended well; 0: there is none */
     uint64_t own;             /* incarnation of the node that this coordinator lives on; 0: it outlives every node */
     bool     has_successor;   /* when that node goes, another can take the job over */
     bool     scales_on_restart_only;

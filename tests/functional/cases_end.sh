@@ -64,4 +64,13 @@ kill "$init"
 ends $pid 143
 has job.out lives
 EOF
+
+it 'C66: --finish-timeout ends a job in which a rank goes on and on after another was done' <<'EOF'
+bg job "$CCRUN" --nproc-per-node 2 --max-restarts 3 --finish-timeout 0.3 --no-python \
+    sh -c 'test "$RANK" = 1 || exec sleep 50'
+ends $pid 124
+has job.err 'workers still run 300 ms after the first was done (--finish-timeout)'
+bg job "$CCRUN" --nproc-per-node 2 --finish-timeout 20 --no-python sh -c 'test "$RANK" = 1 || sleep 0.4'
+ends $pid 0
+EOF
 done_testing

@@ -102,7 +102,7 @@ Test(rdzv_end, the_host_takes_the_job_with_it)
         cr_expect_eq(g.view[i].phase, RDZV_ENDED);
         cr_expect_eq(g.view[i].cause.kind, RDZV_CAUSE_STOPPED);
         cr_expect_eq(g.view[i].cause.code, RDZV_EXIT_AGAIN);
-        cr_expect_str_eq(g.view[i].cause.text, "node h1, which hosts the job, was stopped");
+        cr_expect_str_eq(g.view[i].cause.text, "the node that hosts the job was stopped");
     }
     rdzv_free(g.r);
 }
