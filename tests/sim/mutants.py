@@ -1,14 +1,21 @@
 #!/usr/bin/env python3
-"""Plants one bug at a time in the cores and runs the simulation on it: mutants.py [NAME-PART]
+"""Plants one bug at a time in the cores and runs the simulation on it: mutants.py [NAME-PART | --stale]
 
 Every rule of a core has a planted bug here that an oracle must catch.  The few that no oracle can see say why; they must
 survive, so that the reason stays true.  Prints a line each and "N passed, N failed"; exits 1 if any failed.
+
+--stale only looks whether every bug can still be planted: one whose rule has changed needs a new text.
+
+Only the file with the bug is compiled anew.  A simulation never sleeps: one that takes many times the CPU that it takes
+without a bug never ends, however busy the machine is.
 """
 import os
-import shutil
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 import mutants_rdzv
 
@@ -89,53 +96,108 @@ SUITES = [
     (LONE, ['tests/sim/sim_node.c'] + SOLO, [['-n', '20000'], ['-n', '20000', '-m']], MUTANTS),
     (MANY, SIM_RDZV, [['-n', '4000'], ['-b', '200']], mutants_rdzv.MUTANTS),
 ]
+NEVER = 8 # times the CPU of a whole run without a bug, and
+NEVER_S = 2 # no less than so many seconds
 
 
-def simulate(program, runs):
-    for args in runs:
-        try:
-            r = subprocess.run([program] + args, capture_output=True, text=True, timeout=60)
-        except subprocess.TimeoutExpired:
-            return 'never ends'
-        if r.returncode:
-            return r.stderr.strip().split('\n')[-1][:90] or 'exit status %d' % r.returncode
-    return None
+def compile_one(source, target):
+    """The compiler's complaint, or None."""
+    made = subprocess.run(['gcc', '-std=c11', '-D_GNU_SOURCE', '-w', '-O1', '-I', ROOT, '-c', '-o', target, source],
+                          capture_output=True, text=True)
+    return made.stderr[:300] if made.returncode else None
 
 
-def run(suite, mutant):
-    cores, sources, runs, _ = suite
-    name, path, old, new, excuse = mutant
-    with tempfile.TemporaryDirectory() as d:
-        for f in cores:
-            os.makedirs(os.path.join(d, os.path.dirname(f)), exist_ok=True)
-            shutil.copy(os.path.join(ROOT, f), os.path.join(d, f))
-        with open(os.path.join(d, path)) as f:
-            text = f.read()
-        if text.count(old) != 1:
-            return False, 'the text to change stands %d times in %s' % (text.count(old), path)
-        with open(os.path.join(d, path), 'w') as f:
+def read_for(mutant):
+    """The file in which the bug is to be planted, and why it cannot be, or None."""
+    _, path, old, _, _ = mutant
+    with open(os.path.join(ROOT, path)) as f:
+        text = f.read()
+    n = text.count(old)
+    return text, None if n == 1 else 'the text to change stands %d times in %s' % (n, path)
+
+
+def find_stale():
+    stale = [(m, read_for(m)[1]) for suite in SUITES for m in suite[-1] if read_for(m)[1]]
+    for m, why in stale:
+        print('%s: %s' % (m[0], why))
+    return bool(stale)
+
+
+class Suite:
+    """One simulation, compiled but for the file in which a bug is planted."""
+
+    def __init__(self, folder, cores, sources, runs, mutants):
+        self.folder, self.cores, self.runs, self.mutants = folder, cores, runs, mutants
+        self.limit = None
+        self.objects = {f: os.path.join(folder, f.replace('/', '-') + '.o') for f in cores + sources}
+
+    def build(self, pool):
+        for why in pool.map(lambda f: compile_one(os.path.join(ROOT, f), self.objects[f]), self.objects):
+            if why:
+                sys.exit(why)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        why = self.simulate(self.link('unchanged', self.objects))
+        if why:
+            sys.exit('without a bug: ' + why)
+        self.limit = max(NEVER_S, round(NEVER * (resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before)))
+
+    def link(self, name, objects):
+        program = os.path.join(self.folder, name)
+        subprocess.run(['gcc', '-o', program, *objects.values()], check=True)
+        return program
+
+    def simulate(self, program):
+        """What an oracle says, or None."""
+        def be_limited():
+            if self.limit:
+                resource.setrlimit(resource.RLIMIT_CPU, (self.limit, self.limit + 1))
+
+        for args in self.runs:
+            r = subprocess.run([program] + args, capture_output=True, text=True, errors='replace', preexec_fn=be_limited)
+            if r.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+                return 'never ends'
+            if r.returncode:
+                return r.stderr.strip().split('\n')[-1][:90] or 'exit status %d' % r.returncode
+        return None
+
+    def judge(self, number, mutant):
+        """Is it as the list says, and what is to be said of it."""
+        _, path, old, new, excuse = mutant
+        text, why = read_for(mutant)
+        if why:
+            return False, why
+        source = os.path.join(self.folder, 'mutant-%d.c' % number)
+        with open(source, 'w') as f:
             f.write(text.replace(old, new))
-        build = ['gcc', '-std=c11', '-D_GNU_SOURCE', '-w', '-O1', '-I', d, '-I', ROOT, '-o', d + '/sim']
-        build += [os.path.join(ROOT, f) for f in sources] + [os.path.join(d, f) for f in cores]
-        made = subprocess.run(build, capture_output=True, text=True)
-        if made.returncode:
-            return False, 'does not compile: ' + made.stderr[:200]
-        why = simulate(d + '/sim', runs)
-    if excuse:
-        return not why, 'not to be seen: ' + excuse if not why else 'caught after all: ' + why
-    return bool(why), why or 'SURVIVED'
+        why = compile_one(source, source + '.o')
+        if why:
+            return False, 'does not compile: ' + why
+        program = self.link('mutant-%d' % number, {**self.objects, path: source + '.o'})
+        why = self.simulate(program)
+        os.unlink(program)
+        if excuse:
+            return not why, 'not to be seen: ' + excuse if not why else 'caught after all: ' + why
+        return bool(why), why or 'SURVIVED'
 
 
 def main():
     part = sys.argv[1] if len(sys.argv) > 1 else ''
-    chosen = [(suite, m) for suite in SUITES for m in suite[3] if part in m[0]]
-    good = 0
-    for suite, m in chosen:
-        is_good, why = run(suite, m)
-        good += is_good
-        print('%-4s %s: %s' % ('ok' if is_good else 'FAIL', m[0], why), flush=True)
-    print('%d passed, %d failed' % (good, len(chosen) - good))
-    return good != len(chosen)
+    if part == '--stale':
+        return find_stale()
+    good = bad = 0
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for suite in SUITES:
+            chosen = [m for m in suite[-1] if part in m[0]]
+            with tempfile.TemporaryDirectory() as folder:
+                s = Suite(folder, *suite)
+                if chosen:
+                    s.build(pool)
+                for m, (is_good, why) in zip(chosen, pool.map(s.judge, range(len(chosen)), chosen)):
+                    good += is_good
+                    bad += not is_good
+                    print('%-4s %s: %s' % ('ok' if is_good else 'FAIL', m[0], why), flush=True)
+    print('%d passed, %d failed' % (good, bad))
+    return bad > 0
 
 
 if __name__ == '__main__':
