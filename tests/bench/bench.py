@@ -178,6 +178,15 @@ def reap_orphans():
         pass
 
 
+def be_as_a_user_is():
+    """What a script starts in the background ignores INT and QUIT, and ccrun keeps what it inherits ignored: but the rows
+    measure how it acts on them."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def start(cmd, marked, **kw):
     kw = {"stdin": DEVNULL, "stdout": DEVNULL, "stderr": DEVNULL, **kw}
     return subprocess.Popen(cmd, env={**marked.env, **kw.pop("env", {})}, start_new_session=True, **kw)
@@ -694,6 +703,7 @@ def main():
     unknown = [r for r in args.rows if r not in ROWS]
     if unknown:
         parser.error("no such row: %s" % " ".join(unknown))
+    be_as_a_user_is()
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) # PR_SET_CHILD_SUBREAPER: what a peer leaves behind comes to us
     b = Bench(args)
     load = os.getloadavg()[0]
