@@ -250,9 +250,11 @@ static int find_place(struct job *j, struct cc_err *err)
     struct options *o = j->options;
     bool            is_told = options_is_given(o, OPTION_nnodes) && options_is_given(o, OPTION_node_rank) &&
                    (options_is_given(o, OPTION_rdzv_endpoint) || options_is_given(o, OPTION_master_addr));
+    bool            is_alone = options_is_given(o, OPTION_nnodes) && o->spares == 0 &&
+                    (strcmp(o->nnodes, "1") == 0 || strcmp(o->nnodes, "1:1") == 0);
     int             r;
 
-    if (o->standalone || is_told)
+    if (o->standalone || is_told || is_alone)
         return 0;
     r = allocation_read(&j->allocation, &j->machine, j->host, err);
     return r < 0 ? r : allocation_suggest(&j->allocation, o, err);

@@ -165,6 +165,14 @@ expect_status 0 env SLURM_JOB_ID=1 SLURM_GPUS_ON_NODE=3 "$CCRUN" --nproc 2 --sho
 has out 'nproc-per-node = 2 (command line)'
 EOF
 
+it 'does not need a scheduler to say that one node is one node' <<'EOF'
+step='SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 SLURM_NODEID=0 SLURM_STEP_NODELIST=n[1-'
+expect_status 0 env $step "$CCRUN" --nnodes 1 --no-python true
+expect_status 2 env $step "$CCRUN" --no-python touch started
+has err 'SLURM_STEP_NODELIST'
+[ ! -e started ]
+EOF
+
 it 'has help that fits 100 columns, on standard output' <<'EOF'
 expect_status 0 "$CCRUN" --help
 has out 'usage: ccrun [options] training_script [training_script_args ...]' '--nproc-per-node'
