@@ -351,7 +351,7 @@ static int host(struct party *p, const char *addr, struct cc_err *err)
         .rdzv = p->cfg.rdzv,
         .job = party_job(p),
         .host = p->cfg.our_host,
-        .secret = p->cfg.secret,
+        .secret = p->cfg.hosting == PARTY_ALONE ? NULL : p->cfg.secret, /* alone there is nobody to ask for it */
         .n_secret = p->cfg.n_secret,
     };
 

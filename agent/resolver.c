@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,9 @@
 #include "store/base/macros.h"
 
 struct resolver {
+    atomic_uint       n_owners; /* the loop and the thread; who leaves last frees it */
     pthread_mutex_t   lock;
-    unsigned          n_owners; /* the loop and the thread; who leaves last frees it */
-    bool              is_forgotten;
+    bool              is_forgotten; /* under the lock: `ready` is not to be touched by the thread */
     uv_async_t        ready;
     resolver_done_fn *done;
     void             *ctx;
@@ -24,12 +25,7 @@ struct resolver {
 
 static void leave(struct resolver *r)
 {
-    bool is_last;
-
-    (void) pthread_mutex_lock(&r->lock);
-    is_last = --r->n_owners == 0;
-    (void) pthread_mutex_unlock(&r->lock);
-    if (!is_last)
+    if (atomic_fetch_sub(&r->n_owners, 1) > 1)
         return;
     if (r->list)
         freeaddrinfo(r->list);

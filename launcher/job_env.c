@@ -8,11 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/secret.h"
 #include "launcher/envfile.h"
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
 
-enum { ENV_FILE_MAX = 16 << 20, TOKEN_MAX = 4096 };
+enum { ENV_FILE_MAX = 16 << 20 };
 
 /* All of a file that is not larger than `max`, and a byte of room after it.  It may be a pipe: --env-file <(env -0). */
 static int read_file(const char *option, const char *path, size_t max, char **ret, size_t *ret_len, struct cc_err *err)
@@ -92,6 +93,17 @@ int job_make_env(struct job *j, char *const *env, struct cc_err *err)
     return r;
 }
 
+/* Whether it can be used is known before anything starts. */
+static int check_token(const struct job *j, struct cc_err *err)
+{
+    struct secret *s = j->plan.hosting == PARTY_ALONE ? NULL : secret_new(j->token, j->n_token, err);
+
+    if (!s && j->plan.hosting != PARTY_ALONE)
+        return err->code;
+    (void) secret_free(s);
+    return 0;
+}
+
 int job_read_token(struct job *j, struct cc_err *err)
 {
     const char *path = j->options->job_token_file;
@@ -102,7 +114,7 @@ int job_read_token(struct job *j, struct cc_err *err)
 
     if (!path)
         return 0;
-    r = read_file("--job-token-file", path, TOKEN_MAX, &bytes, &n, err);
+    r = read_file("--job-token-file", path, SECRET_MAX, &bytes, &n, err);
     if (r < 0)
         return r;
     while (n > 0 && (bytes[n - 1] == '\n' || bytes[n - 1] == '\r')) /* an editor's */
@@ -113,7 +125,7 @@ int job_read_token(struct job *j, struct cc_err *err)
         return cc_fail(err, -EINVAL, "--job-token-file: '%.200s' is empty, and an empty secret is none", path);
     if (stat(path, &st) == 0 && (st.st_mode & S_IROTH))
         warnings_add(&j->options->warnings, "--job-token-file: everybody on this machine can read '%.200s' (chmod 600)", path);
-    return 0;
+    return check_token(j, err);
 }
 
 void job_clear_env(struct job *j)
