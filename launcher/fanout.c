@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "launcher/allocation.h"
 #include "launcher/launchdata.h"
 #include "launcher/plan.h"
 #include "store/base/cleanup.h"
@@ -245,6 +246,14 @@ static int add_environ(struct fanout *f, char *const *env, const char *dir)
     return r < 0 ? r : launchdata_text(&f->common, LAUNCHDATA_DIR, dir);
 }
 
+/* All nodes are there or none, and nobody starts another agent: when one is lost there is nothing to wait for. */
+static bool is_static(const struct fanout *f, const struct options *o)
+{
+    enum option_source from = o->source[OPTION_rdzv_backend];
+
+    return f->min_nodes == f->hosts.n && f->hosts.n > 1 && from != OPTION_ARGV && from != OPTION_ENV;
+}
+
 /* What was left to us is told; what the user said stands in the command line. */
 static int add_settings(struct fanout *f, const struct options *o)
 {
@@ -256,7 +265,7 @@ static int add_settings(struct fanout *f, const struct options *o)
         { OPTION_rdzv_id, "rdzv-id", o->rdzv_id },
         { OPTION_rdzv_endpoint, "rdzv-endpoint", o->rdzv_endpoint },
     };
-    int r = 0;
+    int r = is_static(f, o) ? launchdata_text(&f->common, LAUNCHDATA_SET, "rdzv-backend=static") : 0;
 
     for (size_t i = 0; r == 0 && i < sizeof all / sizeof *all; i++)
         if (o->source[all[i].id] == OPTION_OTHER) {
@@ -297,22 +306,30 @@ static int make_common(struct fanout *f, const struct options *o, char **argv, c
 
 /* ---- all together */
 
+/* Nobody but us starts anything on the other nodes of the batch script. */
+static bool is_slurm_head(char *const *env)
+{
+    const struct machine here = { .root = "", .env = env };
+    struct allocation    a;
+    struct cc_err        err;
+    bool                 is_head = allocation_read(&a, &here, "", &err) == 0 && a.role == ALLOCATION_HEAD && a.nodes > 1 &&
+                   strcmp(a.system, "Slurm") == 0;
+
+    allocation_clear(&a);
+    return is_head;
+}
+
 enum fanout_way fanout_way(const struct options *o, char *const *env)
 {
-    const char *job = fanout_variable(env, "SLURM_JOB_ID"), *step = fanout_variable(env, "SLURM_STEP_ID");
-    const char *nodes = fanout_variable(env, "SLURM_JOB_NUM_NODES");
-
     if (options_is_given(o, OPTION_agent_fd))
         return FANOUT_NONE;
     if (o->hosts || o->hostfile)
         return FANOUT_SSH;
-    if (!nodes)
-        nodes = fanout_variable(env, "SLURM_NNODES");
-    if (!job || !nodes || strtoul(nodes, NULL, 10) < 2 || o->standalone || options_is_given(o, OPTION_node_rank))
+    if (o->standalone || options_is_given(o, OPTION_node_rank) || !fanout_variable(env, "SLURM_JOB_ID"))
         return FANOUT_NONE;
-    if (step && strcmp(step, "4294967290") != 0) /* the shell of salloc is a step, too: the interactive one */
+    if (options_is_given(o, OPTION_nnodes) && strspn(o->nnodes, "1:") == strlen(o->nnodes))
         return FANOUT_NONE;
-    return options_is_given(o, OPTION_nnodes) && strspn(o->nnodes, "1:") == strlen(o->nnodes) ? FANOUT_NONE : FANOUT_SRUN;
+    return is_slurm_head(env) ? FANOUT_SRUN : FANOUT_NONE;
 }
 
 int fanout_make(struct fanout *f, struct options *o, char **argv, char *const *env, struct cc_err *err)

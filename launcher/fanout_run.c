@@ -27,7 +27,8 @@ extern char **environ;
 enum {
     DRAIN_MS = 500,      /* a connection that ssh keeps for later holds its pipes open */
     DOOM_MS = 10000,     /* agents learn of a lost one by themselves; what has not ended by then is told to */
-    STOP_EXTRA_MS = 15000,
+    STOP_EXTRA_MS = 5000,
+    KILL_MS = 3000, /* from SIGTERM to SIGKILL for what leads to an agent that does not answer */
     WHY_MAX = 400,
     SAID_MAX = 64,
     SSH_FAILED = 255,
@@ -187,13 +188,11 @@ static void on_timer(uv_timer_t *t)
         stop(r, SIGTERM);
         return;
     }
-    r->is_killing = true;
     for (unsigned i = 0; i < r->n_started; i++)
-        if (r->lines[i].pid > 0) {
-            say(r, -1, "ccrun: %s to node %u (%s) does not end: killed", r->f->program, r->lines[i].cfg->first,
-                host_of(r, r->lines[i].cfg->first));
-            (void) kill(r->lines[i].pid, SIGKILL);
-        }
+        if (r->lines[i].pid > 0) /* srun cancels its step on SIGTERM, and leaves it on SIGKILL */
+            (void) kill(r->lines[i].pid, r->is_killing ? SIGKILL : SIGTERM);
+    r->is_killing = true;
+    arm(r, KILL_MS);
 }
 
 /* The job is over for all: at once, or when its agents have had the time to find out themselves. */

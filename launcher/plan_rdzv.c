@@ -285,7 +285,7 @@ static void choose_backend(struct plan_values *ret, struct options *o)
     bool is_like_static =
         is_typed(o, OPTION_master_addr) || is_typed(o, OPTION_master_port) || is_typed(o, OPTION_node_rank);
 
-    ret->backend = is_typed(o, OPTION_rdzv_backend) ? o->rdzv_backend : is_like_static ? "static" : "c10d";
+    ret->backend = options_is_given(o, OPTION_rdzv_backend) ? o->rdzv_backend : is_like_static ? "static" : "c10d";
     if (!is_static(ret))
         return;
     if (ret->min_nodes != ret->max_nodes)
