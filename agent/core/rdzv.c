@@ -864,13 +864,6 @@ void rdzv_event(struct rdzv *r, const struct rdzv_event *ev)
         if (p && p->link == ev->link && p->list == PEER_HEARD)
             peers_broken(&r->peers, p, ev->now);
         break;
-    case RDZV_EV_STOP:
-        if (r->phase == RDZV_ENDED)
-            break;
-        set_why(r, ev->now, ev->code, "");
-        memcpy(r->why.text, ev->text, strnlen(ev->text, sizeof(r->why.text) - 1));
-        end(r, ev->now, RDZV_CAUSE_STOPPED);
-        break;
     case RDZV_EV_TICK:
         tick(r, ev->now);
         break;

@@ -46,7 +46,6 @@ struct rdzv_cfg {
 enum rdzv_event_kind {
     RDZV_EV_HELLO, /* link, hello */
     RDZV_EV_BROKEN, /* link, incarnation: the connection on which it was heard is closed */
-    RDZV_EV_STOP,  /* text: the job must end, say why */
     RDZV_EV_TICK,  /* rdzv_deadline() has passed, and what has come in by then is read */
 };
 
@@ -55,8 +54,6 @@ struct rdzv_event {
     uint64_t    now;
     uint64_t    link; /* the driver's name for a connection, never used twice */
     uint64_t    incarnation;
-    uint32_t    code; /* RDZV_EV_STOP: exit status for all */
-    const char *text;
     const struct rdzv_hello *hello;
 };
 

@@ -555,14 +555,21 @@ Test(rdzv, a_job_that_has_ended_refuses_everyone)
 {
     struct game g;
 
-    form(&g, 1, 3, 2);
+    init(&g, 1, 3);
+    g.cfg.own = 1001;
+    begin(&g);
+    boot(&g, 1);
+    boot(&g, 2);
+    obey_all(&g, 2);
+    live(&g, 1, 2, g.cfg.last_call + 1);
+    obey_all(&g, 2);
     boot(&g, 4);
     say(&g, 4, RDZV_NODE_READY, 1); /* a new round is due soon */
-    event(&g, (struct rdzv_event) { .kind = RDZV_EV_STOP, .code = 143, .text = "h1, which leads the job, was stopped" });
+    say(&g, 1, RDZV_NODE_LEAVING, 1);
     cr_expect_eq(g.view[2].phase, RDZV_ENDED);
     boot(&g, 3);
     cr_expect_eq(g.refused[3].why, RDZV_REFUSED_ENDED);
-    cr_expect_str_eq(g.refused[3].sentence, "the job has ended: h1, which leads the job, was stopped");
+    cr_expect_str_eq(g.refused[3].sentence, "the job has ended: the node that hosts the job was stopped");
     fail(&g, 1, 0, 1);
     pass(&g, 1000);
     cr_expect_eq(status(&g).phase, RDZV_ENDED);

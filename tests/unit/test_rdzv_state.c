@@ -223,12 +223,13 @@ Test(rdzv_state, a_job_that_has_ended_stays_ended)
 
     open_game(&g, 2, 2);
     form(&g, 1, 2);
-    rdzv_event(g.r, &(struct rdzv_event) { .kind = RDZV_EV_STOP, .now = g.now, .code = 143, .text = "SIGTERM" });
+    say(&g, 1, RDZV_NODE_LEAVING, 1, NULL);
+    say(&g, 2, RDZV_NODE_LEAVING, 1, NULL);
     save(&g);
     cr_assert_eq(take_over(&g, 5, &err), 0, "%s", err.msg);
     say(&g, 2, RDZV_NODE_RUNNING, 1, NULL);
     cr_assert_eq(g.view[2].phase, RDZV_ENDED);
-    cr_assert_eq(g.view[2].cause.code, 143);
+    cr_assert_eq(g.view[2].cause.kind, RDZV_CAUSE_STOPPED);
     say(&g, 3, RDZV_NODE_READY, 0, NULL);
     cr_assert(strstr(g.refused, "the job has ended"), "%s", g.refused);
     close_game(&g);
