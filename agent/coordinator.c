@@ -49,10 +49,17 @@ struct coordinator {
     uv_check_t                    after_poll;
     char                          job[PROTO_JOB_MAX], host[RDZV_HOST_MAX];
     struct secret                *secret; /* NULL: none */
+    struct recorder              *recorder; /* NULL: nothing is recorded */
     LIST_HEAD(, guest) guests;
     TAILQ_HEAD(, guest) strangers; /* in the order in which they came */
     struct guest *slots[SLOTS];
 };
+
+static void happen(struct coordinator *c, const struct rdzv_event *ev)
+{
+    recorder_note_event(c->recorder, ev);
+    rdzv_event(c->rdzv, ev);
+}
 
 /* ---- guests */
 
@@ -126,7 +133,7 @@ static void on_after_poll(uv_check_t *check)
     (void) uv_idle_stop(&c->hurry);
     dismiss_strangers(c, ev.now);
     if (ev.now >= rdzv_deadline(c->rdzv))
-        rdzv_event(c->rdzv, &ev);
+        happen(c, &ev);
     rearm(c);
     c->ops->woken(c->ctx);
 }
@@ -256,7 +263,7 @@ static void heard(struct guest *g, const struct rdzv_hello *h)
     if (said.has_about && said.about.addr[0] == '\0')
         memcpy(said.about.addr, g->addr, sizeof g->addr);
     g->incarnation = h->incarnation;
-    rdzv_event(g->c->rdzv, &ev);
+    happen(g->c, &ev);
 }
 
 static void on_message(void *ctx, struct link *l, const struct proto_msg *m)
@@ -287,7 +294,7 @@ static void on_broken(void *ctx, struct link *l, const char *why)
     (void) l, (void) why;
     dismiss(g);
     if (ev.incarnation != 0)
-        rdzv_event(c->rdzv, &ev);
+        happen(c, &ev);
     rearm(c);
     c->ops->woken(c->ctx);
 }
@@ -326,6 +333,9 @@ struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cf
                                     void *ctx, struct cc_err *err)
 {
     struct coordinator *c = calloc(1, sizeof *c);
+    const struct rdzv_ops *ops_in;
+    void               *ctx_in = c;
+    uint64_t            now = cc_monotonic_ms();
 
     if (!c) {
         (void) cc_fail(err, -ENOMEM, "no memory for the coordinator");
@@ -338,7 +348,10 @@ struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cf
             return NULL;
         }
     }
-    c->rdzv = rdzv_new(&cfg->rdzv, cc_monotonic_ms(), &rdzv_ops, c, err);
+    c->recorder = cfg->recorder;
+    recorder_note(c->recorder, &(struct record) { .kind = RECORD_COORDINATOR, .now = now, .u.rdzv = cfg->rdzv });
+    ops_in = recorder_rdzv_ops(c->recorder, &rdzv_ops, &ctx_in);
+    c->rdzv = rdzv_new(&cfg->rdzv, now, ops_in, ctx_in, err);
     if (!c->rdzv) {
         c->secret = secret_free(c->secret);
         free(c);
@@ -366,7 +379,7 @@ void coordinator_hello(struct coordinator *c, uint64_t now, const struct rdzv_he
         .kind = RDZV_EV_HELLO, .now = now, .link = OWN_LINK, .incarnation = h->incarnation, .hello = h,
     };
 
-    rdzv_event(c->rdzv, &ev);
+    happen(c, &ev);
     rearm(c);
 }
 

@@ -11,6 +11,7 @@
 
 #include "agent/core/proto.h"
 #include "agent/core/rdzv.h"
+#include "agent/recorder.h"
 
 struct coordinator;
 
@@ -20,6 +21,7 @@ struct coordinator_cfg {
     const char     *host; /* our name, for sentences; copied */
     const uint8_t  *secret; /* that every agent must know, or NULL; copied */
     size_t          n_secret;
+    struct recorder *recorder; /* NULL: nothing is recorded */
 };
 
 struct coordinator_ops {

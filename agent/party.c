@@ -11,6 +11,7 @@
 
 #include "agent/coordinator.h"
 #include "agent/hosting.h"
+#include "agent/recorder.h"
 #include "agent/uplink.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
@@ -46,6 +47,7 @@ struct party {
     struct uplink          *uplink;
     struct hosting         *hosting;
     struct store_server    *store;
+    struct recorder        *recorder; /* NULL: nothing is recorded */
     struct hosting_answer   place;  /* from STAGE_JOINING on: where we listen, and what others call us */
     struct rdzv_about       about;
     struct rdzv_cause       cause;  /* the newest that a view told */
@@ -91,6 +93,13 @@ static void linger(struct party *p, uint64_t now)
 {
     if (p->stage == STAGE_LINGERING && (now >= p->linger_until || !is_host_needed(p)))
         finish(p, p->status);
+}
+
+/* ---- what is recorded */
+
+static void note(struct party *p, enum record_kind kind, uint64_t now)
+{
+    recorder_note(p->recorder, &(struct record) { .kind = kind, .now = now });
 }
 
 /* ---- what the member wants */
@@ -157,10 +166,12 @@ static void op_describe(void *ctx, struct rdzv_cause *c)
 static void op_host_store(void *ctx, uint32_t round)
 {
     struct party *p = ctx;
+    uint64_t      now = cc_monotonic_ms();
 
     store_server_new_round(p->store);
     p->store_round = round;
-    member_store_switched(&p->member, cc_monotonic_ms(), round);
+    recorder_note(p->recorder, &(struct record) { .kind = RECORD_SWITCHED, .now = now, .u.number = round });
+    member_store_switched(&p->member, now, round);
 }
 
 static void op_notice(void *ctx, uint64_t ms_left)
@@ -203,6 +214,9 @@ static const struct member_ops member_ops = {
 
 static void become_member(struct party *p)
 {
+    void                    *ctx = p;
+    const struct member_ops *ops = recorder_member_ops(p->recorder, &member_ops, &ctx);
+    uint64_t                 now = cc_monotonic_ms();
     const struct member_cfg cfg = {
         .node = p->cfg.node,
         .incarnation = p->incarnation,
@@ -214,7 +228,8 @@ static void become_member(struct party *p)
     };
 
     p->stage = STAGE_MEMBER;
-    member_init(&p->member, &cfg, cc_monotonic_ms(), &member_ops, p);
+    recorder_note(p->recorder, &(struct record) { .kind = RECORD_MEMBER, .now = now, .u.member = cfg });
+    member_init(&p->member, &cfg, now, ops, ctx);
 }
 
 /* ---- what the coordinator says */
@@ -223,6 +238,7 @@ static void take_view(struct party *p, uint64_t now, const struct rdzv_view *v)
 {
     if (v->has_cause)
         p->cause = v->cause;
+    recorder_note(p->recorder, &(struct record) { .kind = RECORD_VIEW, .now = now, .u.view = *v });
     member_view(&p->member, now, v);
 }
 
@@ -237,12 +253,15 @@ static void take_refusal(struct party *p, uint64_t now, const struct rdzv_refuse
     }
     if (ours.incarnation == 0) /* the connection is refused, whoever we are */
         ours.incarnation = p->incarnation;
+    recorder_note(p->recorder, &(struct record) { .kind = RECORD_REFUSED, .now = now, .u.refused = ours });
     member_refused(&p->member, now, &ours);
 }
 
 /* What the coordinator in this process has said, and what it says to that. */
 static void drain(struct party *p, uint64_t now)
 {
+    const char *trouble = recorder_trouble(p->recorder);
+
     while (p->has_view || p->has_refused) {
         struct rdzv_view    v = p->view;
         struct rdzv_refused r = p->refused;
@@ -254,6 +273,8 @@ static void drain(struct party *p, uint64_t now)
         if (has_refused)
             take_refusal(p, now, &r);
     }
+    if (trouble)
+        p->ops->say(p->ctx, 0, trouble);
     linger(p, now);
 }
 
@@ -353,6 +374,7 @@ static int host(struct party *p, const char *addr, struct cc_err *err)
         .host = p->cfg.our_host,
         .secret = p->cfg.hosting == PARTY_ALONE ? NULL : p->cfg.secret, /* alone there is nobody to ask for it */
         .n_secret = p->cfg.n_secret,
+        .recorder = p->recorder,
     };
 
     if (p->cfg.hosting != PARTY_ALONE)
@@ -376,6 +398,7 @@ static bool is_address_trouble(int r)
 static void on_connected(void *ctx, const char *own)
 {
     struct party *p = ctx;
+    uint64_t      now = cc_monotonic_ms();
     struct cc_err err = { 0 };
 
     if (p->stage == STAGE_JOINING) {
@@ -387,7 +410,8 @@ static void on_connected(void *ctx, const char *own)
         set_about(p, p->place.publish); /* empty: the coordinator sees it */
         become_member(p);
     } else {
-        member_connected(&p->member, cc_monotonic_ms());
+        note(p, RECORD_CONNECTED, now);
+        member_connected(&p->member, now);
     }
     p->ops->woken(p->ctx);
 }
@@ -534,6 +558,11 @@ struct party *party_new(uv_loop_t *loop, const struct party_cfg *cfg, const stru
     p->ops = ops;
     p->ctx = ctx;
     p->linger_until = never;
+    p->recorder = cfg->record ? recorder_open(cfg->record, cfg->our_host, err) : NULL;
+    if (cfg->record && !p->recorder) {
+        free(p);
+        return NULL;
+    }
     while (p->incarnation == 0)
         if (getrandom(&p->incarnation, sizeof p->incarnation, 0) != sizeof p->incarnation)
             p->incarnation = uv_hrtime();
@@ -574,16 +603,19 @@ int party_start(struct party *p, struct cc_err *err)
 
 void party_started(struct party *p)
 {
+    note(p, RECORD_STARTED, 0);
     member_started(&p->member);
 }
 
 void party_cannot_start(struct party *p, uint64_t now, unsigned code)
 {
+    recorder_note(p->recorder, &(struct record) { .kind = RECORD_CANNOT_START, .now = now, .u.number = code });
     member_cannot_start(&p->member, now, code);
 }
 
 enum policy_exit party_exited(struct party *p, uint64_t now, int status, bool is_terminal)
 {
+    recorder_note(p->recorder, &(struct record) { .kind = RECORD_EXITED, .now = now, .u.exited = { status, is_terminal } });
     return member_exited(&p->member, now, status, is_terminal);
 }
 
@@ -592,6 +624,7 @@ void party_signal(struct party *p, uint64_t now, int signum)
     if (p->stage < STAGE_MEMBER) {
         finish(p, 128 + (unsigned) signum);
     } else if (p->stage == STAGE_MEMBER) {
+        recorder_note(p->recorder, &(struct record) { .kind = RECORD_SIGNAL, .now = now, .u.number = (uint32_t) signum });
         member_signal(&p->member, now, signum);
         drain(p, now);
     } else {
@@ -604,14 +637,17 @@ void party_pressed(struct party *p, uint64_t now)
 {
     if (p->stage != STAGE_MEMBER)
         return;
+    note(p, RECORD_PRESSED, now);
     member_pressed(&p->member, now);
     drain(p, now);
 }
 
 void party_notice(struct party *p, uint64_t now, uint64_t ms_left)
 {
-    if (p->stage == STAGE_MEMBER)
+    if (p->stage == STAGE_MEMBER) {
+        recorder_note(p->recorder, &(struct record) { .kind = RECORD_NOTICE, .now = now, .u.ms = ms_left });
         member_notice(&p->member, now, ms_left);
+    }
     drain(p, now);
 }
 
@@ -637,6 +673,12 @@ static void wait_for_host(struct party *p, uint64_t now)
     }
 }
 
+static bool tick_member(struct party *p, uint64_t now)
+{
+    note(p, RECORD_TICK, now);
+    return member_tick(&p->member, now);
+}
+
 bool party_tick(struct party *p, uint64_t now)
 {
     bool is_failure = false;
@@ -644,22 +686,34 @@ bool party_tick(struct party *p, uint64_t now)
     if (p->stage == STAGE_FINDING || p->stage == STAGE_JOINING)
         wait_for_host(p, now);
     else if (p->stage == STAGE_MEMBER && now >= member_deadline(&p->member))
-        is_failure = member_tick(&p->member, now);
+        is_failure = tick_member(p, now);
     drain(p, now);
     return is_failure;
+}
+
+/* Every callback ends here; what is recorded are those that can lead to something. */
+static void settle_member(struct party *p, uint64_t now, bool is_empty, bool is_drained)
+{
+    const struct member *m = &p->member;
+
+    if (m->is_busy && (m->node.n_alive == 0 || m->node.group.state != GROUP_RUNNING))
+        recorder_note(p->recorder, &(struct record) { .kind = RECORD_SETTLE, .now = now, .u.settle = { is_empty, is_drained } });
+    member_settle(&p->member, now, is_empty, is_drained);
 }
 
 void party_settle(struct party *p, uint64_t now, bool is_empty, bool is_drained)
 {
     if (p->stage == STAGE_MEMBER)
-        member_settle(&p->member, now, is_empty, is_drained);
+        settle_member(p, now, is_empty, is_drained);
     drain(p, now);
 }
 
 void party_paused(struct party *p, uint64_t ms)
 {
-    if (p->stage == STAGE_MEMBER)
+    if (p->stage == STAGE_MEMBER) {
+        recorder_note(p->recorder, &(struct record) { .kind = RECORD_PAUSED, .u.ms = ms });
         member_paused(&p->member, ms);
+    }
     p->waiting_since += ms;
 }
 
@@ -724,6 +778,8 @@ void party_close(struct party *p)
 
 struct party *party_free(struct party *p)
 {
+    if (p)
+        recorder_close(p->recorder);
     free(p);
     return NULL;
 }

@@ -43,6 +43,7 @@ struct party_cfg { /* strings are borrowed for the life of the party */
     const char *our_host, *role;
     struct node_cfg node;
     uint64_t    heartbeat, join_timeout, lost_after, exit_barrier; /* see member.h; ms */
+    const char *record;        /* see recorder.h; NULL: nothing is recorded */
 };
 
 struct party_ops { /* none may call party_*() back, but those of a start */

@@ -123,6 +123,7 @@ void job_fill_party(const struct job *j, struct party_cfg *p)
         .iface = text_or_null(o->iface),
         .subnet = text_or_null(o->subnet),
         .resolve_timeout = o->resolve_timeout,
+        .record = text_or_null(o->record),
         .job = v->run_id,
         .secret = j->token,
         .n_secret = j->n_token,
