@@ -363,7 +363,7 @@ static int conf_seconds(const struct rdzvconf *c, const char *key, int64_t dflt,
 /* A heartbeat is sent so often that as many as keep_alive_max_attempt may be missed before the node counts as lost. */
 static int set_liveness(struct plan_timings *t, const struct rdzvconf *c, struct cc_err *err)
 {
-    int64_t interval, attempts;
+    int64_t interval = 0, attempts = 0;
     int     r = rdzvconf_int(c, "keep_alive_interval", 1, &interval, err);
 
     if (r == 0)
@@ -401,7 +401,7 @@ static int set_timings(struct plan_values *ret, struct cc_err *err)
 
 static int plan_several(struct plan_values *ret, struct options *o, struct cc_err *err)
 {
-    struct endpoint at;
+    struct endpoint at = { "", ENDPOINT_NO_PORT };
     int             r;
 
     choose_backend(ret, o);
