@@ -68,6 +68,7 @@ struct run {
     int            status;     /* of a worker or an agent, the first that is not 0 */
     int            trouble;    /* of the way there: counts when no agent has a status of its own */
     int            stopped_by; /* a signal */
+    uint64_t       status_at, lost_at; /* ms; 0: not */
     bool           is_doomed, is_stopping, is_killing;
     uint64_t       said[SAID_MAX]; /* hashes of lines of ccrun's that were shown */
     unsigned       n_said;
@@ -223,8 +224,10 @@ static void node_ended(struct run *r, unsigned rank, int status)
         return;
     if (status == AGENT_EXIT_TEMPORARY)
         r->trouble = r->trouble ? r->trouble : status;
-    else if (r->status == 0)
+    else if (r->status == 0) {
         r->status = status;
+        r->status_at = uv_now(&r->loop);
+    }
     if (n_left(r) < r->f->min_nodes)
         doom(r, DOOM_MS);
 }
@@ -232,6 +235,7 @@ static void node_ended(struct run *r, unsigned rank, int status)
 static void node_lost(struct run *r, unsigned rank, const struct line *l)
 {
     r->places[rank].state = PLACE_LOST;
+    r->lost_at = uv_now(&r->loop);
     r->trouble = r->trouble ? r->trouble : AGENT_EXIT_TEMPORARY;
     if (!r->is_stopping || r->is_killing)
         say(r, -1, "ccrun: the agent on node %u (%s) is lost: %s ended with status %d%s%s", rank, host_of(r, rank), r->f->program,
@@ -293,6 +297,7 @@ static void hear(struct line *l, const char *text)
     }
     r->places[rank].state = PLACE_UP;
     l->why[0] = '\0';
+    say(r, 1, "ccrun: node %lu (%s): the agent is up", rank, host_of(r, (unsigned) rank));
     if (n_up(l) == l->cfg->n)
         settled(l);
     start_more(r);
@@ -573,12 +578,22 @@ static void finish(struct run *r)
     uv_stop(&r->loop);
 }
 
+/* An agent stops when the way to it breaks, and the others call that a job that was stopped: 1, 128 + SIGTERM. */
+static bool is_by_loss(const struct run *r)
+{
+    uint64_t a = r->status_at, b = r->lost_at;
+
+    return (r->status == 1 || r->status == 128 + SIGTERM) && b > 0 && !r->stopped_by && (a > b ? a - b : b - a) < DOOM_MS;
+}
+
 static int exit_status(const struct run *r)
 {
     unsigned n_good = 0;
 
     for (unsigned i = 0; i < r->f->hosts.n; i++)
         n_good += r->places[i].state == PLACE_ENDED && r->places[i].status == 0;
+    if (is_by_loss(r))
+        return r->trouble;
     if (r->status || r->stopped_by)
         return r->status ? r->status : 128 + r->stopped_by;
     return n_good < r->f->min_nodes ? r->trouble : 0; /* a job that needed no more has not suffered */

@@ -170,6 +170,28 @@ static int launch(struct options *o, const struct farend *far)
     return status;
 }
 
+/* The environment is that of node 0, as if it were here. */
+static int show_fan_out(struct options *o, const struct fanout *f)
+{
+    struct cc_err err = { 0 };
+    struct job    j;
+    int           status;
+
+    if (o->show_config)
+        options_show_config(stdout, o);
+    if (o->dry_run)
+        fanout_show(stdout, f);
+    if (!o->print_env)
+        return printed();
+    if (options_suggest(o, OPTION_node_rank, "0", f->who, &err) < 0)
+        return complain(&err, AGENT_EXIT_INTERNAL);
+    status = job_make(&j, o, environ, &err);
+    if (status == 0 && job_show_env(stdout, &j, &err) < 0)
+        status = AGENT_EXIT_INTERNAL;
+    job_clear(&j);
+    return status == 0 ? printed() : complain(&err, status);
+}
+
 static int fan_out(struct options *o, char **argv)
 {
     struct cc_err err = { 0 };
@@ -180,12 +202,8 @@ static int fan_out(struct options *o, char **argv)
         status = check_warnings(o, &err);
     if (status != 0) {
         (void) complain(&err, status);
-    } else if (o->show_config || o->dry_run) {
-        if (o->show_config)
-            options_show_config(stdout, o);
-        if (o->dry_run)
-            fanout_show(stdout, &f);
-        status = printed();
+    } else if (o->show_config || o->dry_run || o->print_env) {
+        status = show_fan_out(o, &f);
     } else {
         print_warnings(o);
         status = fanout_run(&f);
@@ -195,28 +213,37 @@ static int fan_out(struct options *o, char **argv)
 }
 
 /* The command line, the environment and the directory are those of another ccrun. */
-static int be_agent(struct options *o)
+static int launch_far(struct options *o, const struct farend *far)
 {
     struct cc_err err = { 0 };
-    struct farend far;
-    int           status = AGENT_EXIT_USAGE, fd = (int) o->agent_fd;
+
+    if (options_parse(o, far->data.argv, get_env, &err) < 0 || farend_suggest(far, o, &err) < 0)
+        return complain(&err, AGENT_EXIT_USAGE);
+    if (chdir(far->data.dir) < 0) {
+        (void) cc_fail(&err, -errno, "the working directory '%.256s' is not on this node: %s", far->data.dir, strerror(errno));
+        return complain(&err, AGENT_EXIT_NOT_FOUND);
+    }
+    (void) setenv("PWD", far->data.dir, 1);
+    return launch(o, far);
+}
+
+static int be_agent(int fd)
+{
+    struct cc_err  err = { 0 };
+    struct options o;
+    struct farend  far;
+    char         **here = environ;
+    int            status;
 
     if (farend_start(fd, environ, &far, &err) < 0) {
         status = complain(&err, AGENT_EXIT_INTERNAL);
-        farend_clear(&far);
-        return status;
-    }
-    environ = far.env;
-    options_free(o);
-    if (options_parse(o, far.data.argv, get_env, &err) < 0 || farend_suggest(&far, o, &err) < 0) {
-        (void) complain(&err, status);
-    } else if (chdir(far.data.dir) < 0) {
-        (void) cc_fail(&err, -errno, "the working directory '%.256s' is not on this node: %s", far.data.dir, strerror(errno));
-        status = complain(&err, AGENT_EXIT_NOT_FOUND);
     } else {
-        (void) setenv("PWD", far.data.dir, 1);
-        status = launch(o, &far);
+        environ = far.env;
+        status = launch_far(&o, &far);
+        options_free(&o);
+        environ = here;
     }
+    farend_clear(&far);
     return status;
 }
 
@@ -237,7 +264,7 @@ int main(int argc, char **argv)
     } else {
         status = only_prints(&o);
         if (status < 0)
-            status = options_is_given(&o, OPTION_agent_fd)      ? be_agent(&o)
+            status = options_is_given(&o, OPTION_agent_fd)      ? be_agent((int) o.agent_fd)
                      : fanout_way(&o, environ) != FANOUT_NONE ? fan_out(&o, argv)
                                                               : launch(&o, NULL);
     }
