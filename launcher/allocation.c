@@ -247,10 +247,14 @@ static int suggest_endpoint(const struct allocation *a, struct options *o, struc
 
 static int refuse_crowd(const struct allocation *a, struct cc_err *err)
 {
+    char or_else[80] = "";
+
+    if (a->n_tasks > 0)
+        (void) snprintf(or_else, sizeof or_else, ", or say --nnodes %u to make each one a node of its own", a->n_tasks);
     return cc_fail(err, -EINVAL,
                    "%u of us were started on this node (%s), and each starts the workers of the whole node: start one ccrun "
-                   "on each (srun --ntasks-per-node=1), or say --nnodes %u to make each one a node of its own",
-                   a->crowd, a->crowd_from, a->n_tasks);
+                   "on each (srun --ntasks-per-node=1, mpirun --npernode 1)%s",
+                   a->crowd, a->crowd_from, or_else);
 }
 
 /* A script that starts us once on the first of several nodes wastes the others, and nobody would notice. */

@@ -7,6 +7,7 @@
 
 #include "launcher/allocation_read.h"
 #include "launcher/hostfile.h"
+#include "launcher/oneline.h"
 #include "launcher/taskcount.h"
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
@@ -135,6 +136,7 @@ static int read_slurm_step(const struct reader *r, struct cc_err *err)
 
     /* Two steps of a job may run at the same time. */
     (void) snprintf(r->a->job_id + used, sizeof r->a->job_id - used, ".%.16s", reader_text(r, "SLURM_STEP_ID"));
+    oneline_text(r->a->job_id, sizeof r->a->job_id);
     r->a->role = ALLOCATION_MEMBER;
     code = reader_nodes(r, "SLURM_STEP_NUM_NODES", err);
     if (code == 0)

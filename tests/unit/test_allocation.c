@@ -154,7 +154,7 @@ Test(allocation, several_of_us_on_a_node_of_a_step_are_refused_unless_each_is_a_
 {
     const char *sentence =
         "2 of us were started on this node (SLURM_STEP_TASKS_PER_NODE), and each starts the workers of the whole node: start "
-        "one ccrun on each (srun --ntasks-per-node=1), or say --nnodes 4 to make each one a node of its own";
+        "one ccrun on each (srun --ntasks-per-node=1, mpirun --npernode 1), or say --nnodes 4 to make each one a node of its own";
 
     OPTIONS("n18", "", sentence, CROWD("0", "0"), "SLURM_LOCALID", "0");
     OPTIONS("n18", "", sentence, CROWD("0", "1"), "SLURM_LOCALID", "1");
@@ -221,7 +221,7 @@ Test(allocation, an_mpirun_knows_more_than_the_batch_job_around_it)
     EXPECT("h", "none - - - -", "PMI_SIZE", "2", "PMI_RANK", "1"); /* it does not say how many are on a node */
     OPTIONS("h", "",
             "4 of us were started on this node (OMPI_COMM_WORLD_LOCAL_SIZE), and each starts the workers of the whole node: "
-            "start one ccrun on each (srun --ntasks-per-node=1), or say --nnodes 8 to make each one a node of its own",
+            "start one ccrun on each (srun --ntasks-per-node=1, mpirun --npernode 1), or say --nnodes 8 to make each one a node of its own",
             "OMPI_COMM_WORLD_SIZE", "8", "OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_LOCAL_SIZE", "4");
 }
 
@@ -265,6 +265,10 @@ Test(allocation, flux_and_pals_number_the_nodes_inside_a_batch_job)
             "FLUX_TASK_RANK", "3");
     EXPECT("n17", "member 3 1 n3:20584 ab-12", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes", "PALS_APID", "ab-12",
            "PALS_NODEID", "1", "PALS_RANKID", "1", "PALS_LOCAL_RANKID", "0");
+    OPTIONS("n17", "",
+            "3 of us were started on this node (PALS_LOCAL_RANKID), and each starts the workers of the whole node: start one "
+            "ccrun on each (srun --ntasks-per-node=1, mpirun --npernode 1)",
+            "PALS_APID", "ab-12", "PALS_NODEID", "1", "PALS_RANKID", "5", "PALS_LOCAL_RANKID", "2");
 }
 
 Test(allocation, rank_and_world_size_of_a_pod_mean_pods)
