@@ -220,7 +220,7 @@ static unsigned n_left(const struct run *r)
 static void node_ended(struct run *r, unsigned rank, int status)
 {
     r->places[rank] = (struct place) { PLACE_ENDED, status };
-    if (status == 0 || (r->is_stopping && !r->stopped_by && status == 128 + SIGTERM)) /* it was we who stopped it */
+    if (status == 0 || r->stopped_by || (r->is_stopping && status == 128 + SIGTERM)) /* it was we who stopped it */
         return;
     if (status == AGENT_EXIT_TEMPORARY)
         r->trouble = r->trouble ? r->trouble : status;
