@@ -10,8 +10,10 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -117,6 +119,11 @@ def in_turn(runs, **measures):
 
 def tool_ms(*cmd):
     return float(subprocess.run(cmd, check=True, capture_output=True, text=True).stdout.split()[0])
+
+
+def children(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+        return [int(p) for p in f.read().split()]
 
 
 class Marked:
@@ -689,6 +696,155 @@ def host_list(b):
     inside, ours = got.pop("inside"), got.pop("ccrun")
     b.report("node list of 10,000 hosts, the expansion", "ms", inside, got, "<= 1", inside <= 1)
     b.report("ccrun --expand-hosts of 10,000 hosts, the process", "ms", ours, got, "<= 0.1 x", ours <= 0.1 * min(got.values(), default=10 * ours))
+
+
+@row
+def store_weighted(b):
+    """The first step of 16,384 workers at once: each of 2,048 agents speaks for eight."""
+    got = store_medians(b, ["--only", "weighted"], max(1, b.runs // 3))
+    flat = None
+    if b.python:
+        r = store_runs(b, "libuv", ["--only", "barrier 16384 #1", "--n", "16384"]).get("barrier 16384 #1")
+        flat = r and r["total_ms"]
+    ours = statistics.median(f["total_ms"][0] for f in got.values())
+    b.report("store: 16,384 by 2,048 connections, one barrier", "ms", ours, {"torch, flat": flat} if flat else {},
+             "<= 0.056 x flat (quiet: 70)", ours <= max(70, 0.056 * (flat or 0)))
+
+
+# ---- jobs of many nodes
+
+
+@row
+def simulated(b):
+    """10,000 nodes x 8 in the simulation, by its own clock; its links take 0.2 to 0.3 ms."""
+    text = subprocess.run([os.path.join(b.bin, "sim_rdzv"), "-b", "10000"], check=True, capture_output=True, text=True).stdout
+    for line in text.splitlines()[1:]:
+        what, ms, cpu = re.match(r"(.*?) +([0-9.]+) ms .*coordinator ([0-9.]+) s$", line).groups()
+        b.report("simulated, 10,000 nodes x 8: " + what, "s", float(ms) / 1e3, {}, "<= 2, coordinator's CPU <= 1 s",
+                 float(ms) <= 2000 and float(cpu) <= 1, "CPU %s s" % cpu)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Nodes:
+    """Agents of one job on this machine, each with one worker that notes when it starts."""
+
+    def __init__(self, b, name, nnodes, *worker, options=()):
+        self.folder = tempfile.mkdtemp()
+        os.mkfifo(os.path.join(self.folder, "go"))
+        self.marked, self.jobs, self.port = Marked(), [], free_port()
+        self.cmd = b.launcher(name, 1, ["--nnodes", nnodes, "--rdzv-endpoint", "127.0.0.1:%d" % self.port, *options,
+                                        *(["--rdzv-backend", "c10d"] if name == "torchrun" else [])])
+        self.cmd += [b.worker, worker[0], self.folder, *worker[1:]]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.marked.kill()
+        for job in self.jobs:
+            job.wait()
+        shutil.rmtree(self.folder)
+
+    def start(self):
+        """When it was started, in ms."""
+        begin = time.monotonic() * 1e3
+        self.jobs.append(start(self.cmd, self.marked))
+        return begin
+
+    def wait_for_port(self):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            with socket.socket() as s:
+                if s.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.005)
+        raise RuntimeError("the first agent does not listen")
+
+    def started(self, attempt, n, after=0.0, limit=60):
+        """When the last of n workers of that attempt started, all later than `after`, in ms."""
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            try:
+                got = [stamp(self.folder, "start.%d.%d" % (attempt, rank)) for rank in range(n)]
+                if min(got) > after:
+                    return max(got)
+            except (OSError, ValueError):
+                pass # not there, or half written
+            time.sleep(0.002)
+        raise RuntimeError("%d workers did not start in %d s" % (n, limit))
+
+
+@row
+def two_agents(b):
+    def measure(name):
+        def once():
+            with Nodes(b, name, "2", "hold") as nodes:
+                nodes.start()
+                nodes.wait_for_port()
+                begin = nodes.start()
+                return nodes.started(0, 2) - begin
+        return once
+
+    got = in_turn(b.runs, ours=measure("ccrun"), **{n: (measure(n), 1) for n in b.peers("torchrun")})
+    ours = got.pop("ours")
+    b.report("the second of 2 agents starts -> all workers started", "ms", ours, got, "<= 100", ours <= 100)
+
+
+@row
+def agents_64(b):
+    begins, ends, each = [], [], []
+    for _ in range(max(1, b.runs // 3)):
+        with Nodes(b, "ccrun", "64", "hold") as nodes:
+            begin = min([nodes.start() for _ in range(64)])
+            begins.append(nodes.started(0, 64) - begin)
+            workers = set(nodes.marked.pids(b.worker))
+            each.append(memory([p for p in nodes.marked.pids() if p not in workers])[1] / 64)
+            fd = os.open(os.path.join(nodes.folder, "go"), os.O_WRONLY)
+            begin = time.monotonic() * 1e3
+            statuses = [wait_for_end(job.pid, 60) for job in nodes.jobs]
+            ends.append(time.monotonic() * 1e3 - begin if not any(statuses) else float("inf"))
+            for job, status in zip(nodes.jobs, statuses):
+                job.returncode = status
+            os.close(fd)
+    ours = statistics.median(begins)
+    b.report("64 agents: first exec -> all workers started", "ms", ours, {}, "<= 2000", ours <= 2000)
+    b.report("64 agents: memory of each with its keeper, PSS", "MB", statistics.median(each), {}, "<= 5", statistics.median(each) <= 5)
+    b.report("64 agents: workers end -> all agents gone", "ms", statistics.median(ends), {}, "<= 200", statistics.median(ends) <= 200)
+
+
+@row
+def agent_killed(b):
+    """The agent and its keeper are killed: the kernel resets the connection."""
+    def once():
+        with Nodes(b, "ccrun", "1:3", "hold") as nodes:
+            for _ in range(3):
+                nodes.start()
+                nodes.wait_for_port()
+            nodes.started(0, 3)
+            begin = time.monotonic() * 1e3
+            for pid in [nodes.jobs[2].pid, *children(nodes.jobs[2].pid)]:
+                os.kill(pid, signal.SIGKILL)
+            return nodes.started(0, 2, after=begin) - begin
+
+    got = in_turn(b.runs, ours=once)
+    b.report("an agent is killed -> the new round of the others runs", "ms", got["ours"], {}, "<= 1000", got["ours"] <= 1000)
+
+
+@row
+def failure_elsewhere(b):
+    def once():
+        with Nodes(b, "ccrun", "2", "stamp", "1", "7", options=["--max-restarts", "1"]) as nodes:
+            nodes.start()
+            nodes.start()
+            return nodes.started(1, 2) - stamp(nodes.folder, "exit.0.1")
+
+    got = in_turn(b.runs, ours=once)
+    b.report("a worker of node 1 dies -> all nodes in the next round", "ms", got["ours"], {}, "<= 100", got["ours"] <= 100)
 
 
 def main():

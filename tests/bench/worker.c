@@ -4,6 +4,7 @@
  *     worker bytes BYTES             so many bytes on stdout
  *     worker stamp DIR RANK CODE     note when it starts; RANK of attempt 0 notes when it exits with CODE, the others
  *                                    of attempt 0 sleep, those of later attempts exit with 0
+ *     worker hold DIR                note when it starts, and exit with 0 when somebody opens the FIFO DIR/go for writing
  *     worker sleep                   sleep until a signal comes
  *     worker deaf                    the same, ignoring TERM, INT and HUP
  *     worker parent                  leave a daemon behind, then as sleep
@@ -171,6 +172,18 @@ static int stamp(const char *dir, const char *rank, const char *code)
     _exit((int) strtol(code, NULL, 10));
 }
 
+static int hold(const char *dir)
+{
+    char path[4096];
+    int  fd;
+
+    (void) snprintf(path, sizeof path, "%s/go", dir);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 && errno != EINTR)
+        perror(path);
+    return fd < 0;
+}
+
 int main(int argc, char **argv)
 {
     long long   begin = now_ns();
@@ -182,6 +195,8 @@ int main(int argc, char **argv)
         return some_bytes(strtoll(argv[2], NULL, 10));
     if (strcmp(mode, "stamp") == 0 && argc == 5)
         return note(argv[2], "start", begin) || stamp(argv[2], argv[3], argv[4]);
+    if (strcmp(mode, "hold") == 0 && argc == 3)
+        return note(argv[2], "start", begin) || hold(argv[2]);
     if (strcmp(mode, "sleep") == 0)
         sleep_for_ever();
     if (strcmp(mode, "deaf") == 0)
@@ -190,6 +205,6 @@ int main(int argc, char **argv)
         with_daemon(sleep_for_ever);
     if (strcmp(mode, "family") == 0)
         with_daemon(deaf);
-    (void) fprintf(stderr, "usage: worker lines|bytes BYTES | stamp DIR RANK CODE | sleep | deaf | parent | family\n");
+    (void) fprintf(stderr, "usage: worker lines|bytes BYTES | stamp DIR RANK CODE | hold DIR | sleep | deaf | parent | family\n");
     return 2;
 }

@@ -117,7 +117,7 @@ static void set_up(struct world *w, uint64_t seed, bool is_verbose)
         w->odds.stuck = 200;
     }
     for (i = 0; i < n; i++) {
-        w->agents[i].nproc = w->agents[i].m.cfg.about.nproc = 1 + (uint32_t) world_random(w, MAX_PROCS);
+        w->agents[i].nproc = w->agents[i].m.cfg.about.nproc = 1 + (uint32_t) world_random(w, MAX_PROCS / 2);
         if (has_wishes)
             w->agents[i].m.cfg.about.wish = (int32_t) i;
         (void) snprintf(w->agents[i].m.cfg.about.role, RDZV_ROLE_MAX, world_chance(w, 20000) ? "ps" : "trainer");
@@ -238,8 +238,10 @@ static void big(uint64_t seed, uint32_t n)
     w.latency = 200;
     w.jitter = 100;
     w.stop_time = 50 * MS;
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n; i++) {
+        w.agents[i].nproc = w.agents[i].m.cfg.about.nproc = MAX_PROCS;
         world_boot(&w, world_random(&w, 10 * MS), i);
+    }
     world_run(&w, second);
     (void) printf("%u nodes\n", n);
     report(&w, "forming", 0, n, 100);

@@ -15,7 +15,7 @@
 #include "agent/core/rdzv.h"
 #include "tests/sim/sim_queue.h"
 
-enum { MAX_PROCS = 4, N_ROUNDS_KEPT = 8 };
+enum { MAX_PROCS = 8, N_ROUNDS_KEPT = 8 };
 enum { TERM_GRACE = 3000, KILL_GRACE = 500, SWEEP_GRACE = 200, MS = 1000 };
 
 struct proc {
