@@ -221,7 +221,8 @@ Test(allocation, an_mpirun_knows_more_than_the_batch_job_around_it)
     EXPECT("h", "none - - - -", "PMI_SIZE", "2", "PMI_RANK", "1"); /* it does not say how many are on a node */
     OPTIONS("h", "",
             "4 of us were started on this node (OMPI_COMM_WORLD_LOCAL_SIZE), and each starts the workers of the whole node: "
-            "start one ccrun on each (srun --ntasks-per-node=1, mpirun --npernode 1), or say --nnodes 8 to make each one a node of its own",
+            "start one ccrun on each (srun --ntasks-per-node=1, mpirun --npernode 1), or say --nnodes 8 to make each one a "
+            "node of its own",
             "OMPI_COMM_WORLD_SIZE", "8", "OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_LOCAL_SIZE", "4");
 }
 
