@@ -92,6 +92,20 @@ all_go
 well a b c
 X
 
+it '--scale-policy restart-only leaves the others alone until they restart anyway (C61)' <<'X'
+nodes 1:2 --rdzv-conf last_call_timeout=1 --scale-policy restart-only --max-restarts 1
+agent a
+sees a '0/1:0'
+agent b
+wait_for 'grep -q spare b.err'
+same '0/1:0' "$(story a)"
+fails 0
+sees a '0/1:0 0/2:1'
+sees b '1/2:1'
+all_go
+well a b
+X
+
 it 'static: two nodes with ranks, the second much later (W14)' <<'X'
 port=$("$SUPPORT/freeport")
 bg a "$CCRUN" --nnodes 2 --node-rank 0 --master-addr 127.0.0.1 --master-port "$port" --no-python "$SUPPORT/puppet"
@@ -118,6 +132,23 @@ sees b '1/3:0'
 sees c '2/3:0'
 all_go
 well a b c
+X
+
+it 'the order of nodes is that of SLURM_NODEID, or of the index of a Kubernetes job, and never that of addresses' <<'X'
+step='SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_JOB_NODELIST=n[0-1] SLURM_NNODES=2 SLURM_NTASKS=2 SLURM_STEP_TASKS_PER_NODE=1(x2) SLURM_LOCALID=0'
+for order in "$step SLURM_NODEID=0 SLURM_PROCID=0/$step SLURM_NODEID=1 SLURM_PROCID=1" JOB_COMPLETION_INDEX=0/JOB_COMPLETION_INDEX=1; do
+    rm -f go
+    nodes 2
+    AROUND="env ${order#*/}"
+    agent b --local-addr 127.0.0.2
+    hosts b
+    AROUND="env ${order%/*}"
+    agent a --local-addr 127.0.0.3
+    sees a '0/2:0'
+    sees b '1/2:0'
+    all_go
+    well a b
+done
 X
 
 it 'every five seconds each agent says who is missing and how long it waits' <<'X'
@@ -241,6 +272,25 @@ all_go
 well a
 X
 
+it 'a wrong secret is refused on both sides (C68)' <<'X'
+echo right >right
+echo wrong >wrong
+chmod 600 right wrong
+nodes 1:2 --rdzv-conf last_call_timeout=1
+agent a --job-token-file right
+sees a '0/1:0'
+agent b --job-token-file wrong
+ends $b 2
+matches b.err 'secret|token'
+wait_for 'grep -qE "secret|token" a.err'
+agent c
+ends $c 2
+agent d --job-token-file right
+sees d '1/2:0'
+all_go
+well a d
+X
+
 it 'two agents with the same node rank: the second is told who has it (C18)' <<'X'
 nodes 2
 agent a --node-rank 0
@@ -358,6 +408,7 @@ X
 it 'the store stays where it is over a restart, and is empty again (D30, D31)' <<'X'
 nodes 2 --max-restarts 2
 agent a --nproc-per-node 2
+hosts a
 agent b
 sees b '1/2:0'
 fails 2

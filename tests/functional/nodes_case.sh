@@ -15,6 +15,7 @@
 
 WORKER= # a program with its arguments instead of the puppet
 PUPPET= # arguments of the puppet
+AROUND= # a program with its arguments that starts ccrun
 
 nodes() {
     NODES=$1; shift
@@ -25,7 +26,7 @@ nodes() {
 
 agent() {
     agent_name=$1; shift
-    bg "$agent_name" "$CCRUN" --nnodes "$NODES" --rdzv-backend c10d --rdzv-endpoint "$ENDPOINT" $COMMON "$@" \
+    bg "$agent_name" $AROUND "$CCRUN" --nnodes "$NODES" --rdzv-backend c10d --rdzv-endpoint "$ENDPOINT" $COMMON "$@" \
         --no-python ${WORKER:-"$SUPPORT/puppet" $PUPPET}
     eval "$agent_name=\$pid"
 }

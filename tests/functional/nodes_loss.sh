@@ -422,6 +422,104 @@ all_go
 well a b
 X
 
+it '--finish-timeout: one rank has finished, another hangs (C66)' <<'X'
+pair --finish-timeout 1
+touch go.1
+from=$(now_ms)
+wait_for '! alive $a $b'
+in_time "$from" 6000
+! wait $a
+same '' "$(pids_of a)"
+matches a.err 'finish'
+X
+
+it 'with a progress file that changes it is no such thing (C63)' <<'X'
+nodes 1:2 --rdzv-conf last_call_timeout=30 --max-restarts 5 --progress-file "$PWD/progress"
+cat >w.sh <<'Y'
+echo "up node=$GROUP_RANK nodes=$GROUP_WORLD_SIZE rank=$RANK local=$LOCAL_RANK count=$TORCHELASTIC_RESTART_COUNT pid=$$"
+[ "$TORCHELASTIC_RESTART_COUNT" -lt 5 ] || exit 0
+[ "$RANK" = 1 ] || exec sleep 60
+echo "$TORCHELASTIC_RESTART_COUNT" >progress
+exit 9
+Y
+WORKER='sh w.sh'
+agent a
+agent b
+well a b
+for x in a b; do same 6 "$(ups 'local=0' $x)"; done
+X
+
+it '--no-restart-codes: such an end is final (C63)' <<'X'
+pair --max-restarts 5 --no-restart-codes 77,78
+fails 1 76
+sees a '0/2:0 0/2:1'
+sees b '1/2:0 1/2:1'
+fails 0 77
+is_over a 77
+is_over b 77
+X
+
+it '--max-restarts N/WINDOW counts only what is recent' <<'X'
+pair --max-restarts 1/2
+for i in 1 2 3; do
+    fails 1 $((50 + i))
+    wait_for "[ \"\$(ups 'count=$i' a b)\" -eq 2 ]"
+    now=$(now_ms)
+    wait_for '[ $(now_ms) -ge $((now + 2200)) ]'
+done
+fails 1 60
+wait_for "[ \"\$(ups 'count=4' a b)\" -eq 2 ]"
+fails 1 61
+is_over a 61
+is_over b 61
+X
+
+it '--restart-backoff waits before a restart' <<'X'
+pair --max-restarts 1 --restart-backoff 2:8
+from=$(now_ms)
+fails 1
+wait_for "[ \"\$(ups 'count=1' a b)\" -eq 2 ]"
+[ $(($(now_ms) - from)) -ge 1900 ] || fail 'it did not wait'
+all_go
+well a b
+X
+
+it '--max-rejoins is the budget of lost nodes' <<'X'
+pair --max-rejoins 1
+cut_off b
+sees a '0/2:0 0/1:0'
+agent b
+sees a '0/2:0 0/1:0 0/2:0'
+cut_off b
+wait_for '! alive $a'
+! wait $a
+matches a.err 'lost'
+X
+
+it 'a pre-emption that one agent is told reaches all workers within a second and stops nobody (C47, C46)' <<'X'
+three 3 --preempt-signal USR1
+from=$(now_ms)
+kill -USR1 $b
+for x in a b c; do wait_for "grep -q 'got USR1' $x.out"; done
+in_time "$from" 1500
+for x in a b c; do
+    same 1 "$(grep -c 'got USR1' $x.out)"
+    same 1 "$(ups local=0 $x)"
+done
+all_go
+well a b c
+X
+
+it 'a clean pre-emption ends with --preempt-exit-code, so that the job can be queued again (C57)' <<'X'
+PUPPET='--term 100'
+pair --preempt-signal USR1 --preempt-exit-code 93
+kill -USR1 $a
+for x in a b; do wait_for "grep -q 'got USR1' $x.out"; done
+kill $a $b
+is_over a 93
+is_over b 93
+X
+
 it 'a failed worker leaves a child that is slow to die: no node starts before it is gone (B5, C52)' <<'X'
 cat >w.sh <<'Y'
 echo "up node=$GROUP_RANK nodes=$GROUP_WORLD_SIZE rank=$RANK local=$LOCAL_RANK count=$TORCHELASTIC_RESTART_COUNT pid=$$"

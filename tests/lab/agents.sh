@@ -13,7 +13,7 @@ lab_nodes() {
 
 host_agent() {
     agent_name=$1 agent_host=$2; shift 2
-    bg "$agent_name" "$SUPPORT/labhelper" exec "$(lab pid "$agent_host")" ${AROUND:-} "$CCRUN" --nnodes "$NODES" \
+    bg "$agent_name" "$SUPPORT/labhelper" exec "$(lab pid "$agent_host")" $AROUND "$CCRUN" --nnodes "$NODES" \
         --rdzv-backend c10d --rdzv-endpoint "$ENDPOINT" $COMMON "$@" --no-python ${WORKER:-"$SUPPORT/puppet" $PUPPET}
     eval "$agent_name=\$pid"
 }
