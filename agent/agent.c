@@ -49,6 +49,7 @@ struct agent {
     unsigned  n_attempts;       /* that were started here */
     unsigned  n_undrained;      /* workers whose streams are not read to the end */
     bool      is_childless;     /* nothing of the job is left, as of the last reaping */
+    bool      is_killed;        /* everything of the job, since somebody of it died last */
     bool      is_watching;      /* the keeper's end, if there is one */
     bool      has_sentry;
     bool      is_done;          /* everything is closing */
@@ -99,11 +100,17 @@ static void op_sweep(void *ctx, int signum)
 
     if (a->is_childless)
         return;
-    if (signum == SIGKILL)
-        workers_stop(a->workers, SIGKILL);
-    if (signum == SIGKILL && a->attempt.cgroup)
+    if (signum != SIGKILL) {
+        (void) tree_signal(signum);
+        return;
+    }
+    if (a->is_killed) /* and nobody has died since: all that are there have got it */
+        return;
+    a->is_killed = true;
+    workers_stop(a->workers, SIGKILL);
+    if (a->attempt.cgroup)
         (void) cgroup_kill(a->attempt.cgroup); /* who forks faster than we can walk does not escape this */
-    (void) tree_signal(signum);
+    tree_kill();
 }
 
 static unsigned op_attempt_ended(void *ctx)
@@ -229,7 +236,7 @@ static void op_start(void *ctx, const struct rdzv_view *round)
         report_restarted(a->tell.report);
     }
     take_name(a);
-    a->is_childless = false;
+    a->is_childless = a->is_killed = false;
     tell_round(&a->tell, round, round->restarts);
     code = attempt_start(&a->attempt, round, round->restarts, &err);
     if (code == 0) {
@@ -441,6 +448,7 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *info)
     if (a->is_done)
         return;
     if (signum == SIGCHLD) {
+        a->is_killed = false;
         a->is_childless = workers_reap(a->workers);
     } else if (signum == a->cfg->preempt_signal && !a->preempt.deadline[0]) {
         announce_preemption(a, a->cfg->preempt_deadline); /* here also when the others cannot be told */

@@ -192,13 +192,25 @@ static void list_own(struct tree_list *ret, struct tree_list *machine, enum tree
     add_scanned(ret, machine, getpid());
 }
 
+/* Of a child of ours, which keeps its pid until we reap it. */
+static bool is_dead(pid_t child)
+{
+    siginfo_t si;
+
+    si.si_pid = 0;
+    return waitid(P_PID, (id_t) child, &si, WEXITED | WNOHANG | WNOWAIT) < 0 || si.si_pid == child;
+}
+
 /* Breadth first: the list is its own queue. A process that moves while we walk may be seen twice or not at all, but the
- * walk ends: each step is a process that was there. */
-static void walk(struct tree_list *l, const struct tree_list *machine)
+ * walk ends: each step is a process that was there.  Of the first n_own, our children, the dead are passed over: what was
+ * below them is ours by now. */
+static void walk(struct tree_list *l, const struct tree_list *machine, size_t n_own)
 {
     size_t i;
 
     for (i = 0; i < l->n; i++) {
+        if (i < n_own && is_dead(l->procs[i].pid))
+            continue;
         if (machine->n > 0)
             add_scanned(l, machine, l->procs[i].pid);
         else
@@ -211,7 +223,7 @@ void tree_list(struct tree_list *ret, enum tree_source source)
     struct tree_list machine;
 
     list_own(ret, &machine, source);
-    walk(ret, &machine);
+    walk(ret, &machine, 0);
     tree_list_free(&machine);
 }
 
@@ -225,6 +237,8 @@ static int signal_one(const struct tree_proc *p, int signum)
     CC_AUTO_FD int   fd = -1;
     pid_t            self = getpid();
 
+    if (p->parent == self) /* as of a list that we made, and nothing was reaped since */
+        return is_dead(p->pid) ? -ESRCH : kill(p->pid, signum) < 0 ? -errno : 0;
     if (read_stat(p->pid, &s) < 0 || s.state == 'Z' || s.state == 'X')
         return -ESRCH;
     if (s.parent == self)
@@ -315,13 +329,21 @@ static size_t kill_round(struct tree_list *l, const struct tree_spare *spare, en
     n_own = l->n;
     for (i = 0; i < n_own; i++)
         (void) kill(l->procs[i].pid, SIGKILL);
-    walk(l, &machine);
+    walk(l, &machine, n_own);
     for (i = n_own; i < l->n; i++)
         (void) signal_one(&l->procs[i], SIGKILL);
     tree_list_free(&machine);
     if (n_own == 0)
         (void) signal_unseen(SIGKILL);
     return n_own;
+}
+
+void tree_kill(void)
+{
+    struct tree_list l;
+
+    (void) kill_round(&l, NULL, TREE_FROM_LISTS);
+    tree_list_free(&l);
 }
 
 static uint64_t round_ms(uint64_t deadline)

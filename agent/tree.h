@@ -16,6 +16,9 @@
 int  tree_adopt(struct cc_err *err);        /* PR_SET_CHILD_SUBREAPER */
 int  tree_signal(int signum);               /* to every descendant; how many it reached, zombies not counted */
 char tree_state(pid_t pid);                 /* of any process: the letter of proc(5); '\0': there is none */
+/* SIGKILL to every descendant.  Who was forked meanwhile is our child once its parent is dead: call again when one has died.
+ * That costs a fraction of tree_signal() where many die. */
+void tree_kill(void);
 /* The function of the kernel in which a process sleeps, as far as we may know. `size` of 64 is enough. */
 const char *tree_wchan(pid_t pid, char *buf, size_t size);
 bool tree_is_empty(void);                   /* no child left, not even a zombie */

@@ -121,6 +121,20 @@ Test(tree, signals_every_level)
     assert_nobody_left(fd);
 }
 
+/* Whoever is not seen in one round is our child when its parent is dead, which SIGCHLD would tell. */
+Test(tree, kills_round_by_round_as_they_die)
+{
+    int fd = brood(8, "daemons", "2", 8);
+
+    while (!tree_is_empty()) {
+        siginfo_t si;
+
+        tree_kill();
+        cr_assert_eq(waitid(P_ALL, 0, &si, WEXITED), 0);
+    }
+    assert_nobody_left(fd);
+}
+
 Test(tree, zombies_are_children_but_reached_by_no_signal)
 {
     pid_t     pid = fork();
