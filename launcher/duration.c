@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/pyvalue.h"
 #include "store/base/macros.h"
+#include "store/base/pyvalue.h"
 
 enum { NUMBER_MAX = 64, SECONDS_MAX = 1000 * 1000 * 1000 };
 

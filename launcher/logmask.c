@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/pyvalue.h"
+#include "store/base/pyvalue.h"
 
 static bool is_what(char c)
 {

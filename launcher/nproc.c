@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "launcher/cpus.h"
-#include "launcher/pyvalue.h"
 #include "launcher/scheduler.h"
+#include "store/base/pyvalue.h"
 
 static int from_number(const char *text, int64_t v, struct nproc *ret, struct cc_err *err)
 {

@@ -9,8 +9,8 @@
 #include "launcher/near.h"
 #include "launcher/oneline.h"
 #include "launcher/options_rows.h"
-#include "launcher/pyvalue.h"
 #include "store/base/macros.h"
+#include "store/base/pyvalue.h"
 
 enum { REPR_MAX = 160, MATCHES_MAX = 320 };
 

@@ -8,9 +8,9 @@
 #include <strings.h>
 
 #include "launcher/options_rows.h"
-#include "launcher/pyvalue.h"
 #include "launcher/size.h"
 #include "store/base/macros.h"
+#include "store/base/pyvalue.h"
 
 enum { REPR_MAX = 160, LIST_MAX = 320, SECONDS_MAX = 1000 * 1000 * 1000 };
 

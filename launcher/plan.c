@@ -11,8 +11,8 @@
 #include "launcher/logmask.h"
 #include "launcher/oneline.h"
 #include "launcher/plan_rdzv.h"
-#include "launcher/pyvalue.h"
 #include "store/base/macros.h"
+#include "store/base/pyvalue.h"
 
 enum {
     NODES_MAX = 65536,

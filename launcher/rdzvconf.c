@@ -6,8 +6,8 @@
 #include <strings.h>
 
 #include "launcher/near.h"
-#include "launcher/pyvalue.h"
 #include "store/base/macros.h"
+#include "store/base/pyvalue.h"
 
 enum { KEY_SHOWN = 80 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "launcher/duration.h"
-#include "launcher/pyvalue.h"
+#include "store/base/pyvalue.h"
 #include "store/base/signame.h"
 
 enum { TEXT_MAX = 128, SHOWN = 100 };

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <math.h>
 
-#include "launcher/pyvalue.h"
 #include "store/base/macros.h"
+#include "store/base/pyvalue.h"
 
 Test(pyvalue, an_int_is_what_python_takes_for_one)
 {

@@ -1,9 +1,9 @@
 /* pyvalue.h - numbers as Python's int() and float() read them, and text as its repr() shows it.
  *
- * Pure.  torchrun's users write "1_0", " 3 " and "1e-3", and its error texts quote values with repr().
+ * Pure.  PyTorch's users write "1_0", " 3 " and "1e-3", and its error texts quote values with repr().
  */
-#ifndef LAUNCHER_PYVALUE_H
-#define LAUNCHER_PYVALUE_H
+#ifndef CC_PYVALUE_H
+#define CC_PYVALUE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "launcher/pyvalue.h"
+#include "store/base/pyvalue.h"
 
 #include <ctype.h>
 #include <errno.h>
