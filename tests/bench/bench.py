@@ -847,6 +847,64 @@ def failure_elsewhere(b):
     b.report("a worker of node 1 dies -> all nodes in the next round", "ms", got["ours"], {}, "<= 100", got["ours"] <= 100)
 
 
+class LoopbackSsh:
+    """An sshd of our own on the loopback address, and a configuration by which every bench* is that."""
+
+    def __init__(self, folder):
+        at = lambda name: os.path.join(folder, name)
+        self.config = at("config")
+        for key in ("host", "id"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", at(key)], check=True)
+        shutil.copy(at("id.pub"), at("authorized"))
+        port = free_port()
+        with open(at("sshd"), "w") as f:
+            f.write("Port %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nStrictModes no\nUsePAM no\n"
+                    "UseDNS no\nMaxStartups 500\nMaxSessions 500\n" % (port, at("host"), at("authorized")))
+        with open(self.config, "w") as f:
+            f.write("Host bench*\n HostName 127.0.0.1\n Port %d\n IdentityFile %s\n IdentitiesOnly yes\n StrictHostKeyChecking no\n"
+                    " UserKnownHostsFile /dev/null\n LogLevel ERROR\n BatchMode yes\n" % (port, at("id")))
+        os.makedirs("/run/sshd", exist_ok=True)
+        self.daemon = subprocess.Popen([shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin"), "-D", "-f", at("sshd")],
+                                       stderr=DEVNULL)
+        end = time.monotonic() + 10
+        while subprocess.run(["ssh", "-F", self.config, "bench0", "true"], stderr=DEVNULL).returncode != 0:
+            if time.monotonic() > end:
+                raise RuntimeError("no sshd on the loopback address")
+            time.sleep(0.05)
+
+    def loop(self, hosts):
+        """Milliseconds until every host has run `true`."""
+        begin = time.monotonic()
+        running = [subprocess.Popen(["ssh", "-F", self.config, "-T", "-x", h, "true"], stdin=DEVNULL, stdout=DEVNULL) for h in hosts]
+        if any([p.wait() for p in running]):
+            raise RuntimeError("ssh failed")
+        return (time.monotonic() - begin) * 1e3
+
+    def close(self):
+        self.daemon.kill()
+        self.daemon.wait()
+
+
+@row
+def ssh_64(b):
+    hosts = ["bench%d" % i for i in range(64)]
+    with tempfile.TemporaryDirectory() as folder:
+        ssh = LoopbackSsh(folder)
+        try:
+            def launch():
+                ms, status = wall([b.ccrun, "--ssh-args", "-F " + ssh.config, "--hosts", ",".join(hosts), "--rdzv-endpoint",
+                                   "127.0.0.1:%d" % free_port(), "--no-python", "/bin/true"])
+                if status != 0:
+                    raise RuntimeError("ccrun ended with status %s" % status)
+                return ms
+
+            got = in_turn(min(b.runs, 3), ours=launch, loop=lambda: ssh.loop(hosts))
+        finally:
+            ssh.close()
+    ours = got.pop("ours")
+    b.report("job on 64 hosts by ssh, all of them this machine", "ms", ours, got, "<= 1.1 x", ours <= 1.1 * got["loop"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="build/bin")
