@@ -68,7 +68,7 @@ struct run {
     int            status;     /* of a worker or an agent, the first that is not 0 */
     int            trouble;    /* of the way there: counts when no agent has a status of its own */
     int            stopped_by; /* a signal */
-    uint64_t       status_at, lost_at; /* ms; 0: not */
+    uint64_t       status_at, lost_at, doomed_at; /* ms; 0: not */
     bool           is_doomed, is_stopping, is_killing;
     uint64_t       said[SAID_MAX]; /* hashes of lines of ccrun's that were shown */
     unsigned       n_said;
@@ -166,6 +166,14 @@ static void arm(struct run *r, uint64_t ms)
     (void) uv_timer_start(&r->timer, on_timer, ms, 0);
 }
 
+/* How long to wait for the agents: those that found out by themselves that the job is over have been at it since. */
+static uint64_t time_to_end(const struct run *r)
+{
+    uint64_t limit = r->f->grace + STOP_EXTRA_MS, spent = r->doomed_at > 0 ? uv_now(&r->loop) - r->doomed_at : 0;
+
+    return spent + KILL_MS > limit ? KILL_MS : limit - spent;
+}
+
 /* No more is started; what is on its way is called back, and agents that are up get the signal. */
 static void stop(struct run *r, int signum)
 {
@@ -177,7 +185,7 @@ static void stop(struct run *r, int signum)
         order(l, signum);
     }
     if (!r->is_stopping)
-        arm(r, r->f->grace + STOP_EXTRA_MS);
+        arm(r, time_to_end(r));
     r->is_stopping = true;
 }
 
@@ -202,6 +210,7 @@ static void doom(struct run *r, uint64_t ms)
     if (r->is_stopping || (r->is_doomed && ms > 0))
         return;
     r->is_doomed = true;
+    r->doomed_at = uv_now(&r->loop);
     if (ms == 0)
         stop(r, SIGTERM);
     else
