@@ -105,6 +105,23 @@ ended COMPLETED 70
 same 2 "$(grep '^usr1' $job.out | sort -u | wc -l)"
 E
 
+it 'leaves nothing on any node when the head is killed' <<'E'
+batch -N2 <<S
+"$CCRUN" --no-python sh -c 'setsid sleep 1000 & echo up; exec sleep 1000' &
+wait
+echo killed \$?
+exec sleep 1000
+S
+wait_for 'test "$(grep -cx up $job.out)" = 2'
+on 1 kill -KILL "$(on 1 pgrep -f 'crun --no-python sh -c' | head -n 1)"
+wait_for 'grep -q killed $job.out'
+wait_for '! lab left 2 | grep -q "sleep 1000"'
+wait_for '! lab left 1 | grep -qE "ccrun|[s]run"'
+slurm scancel "$job"
+ended CANCELLED
+nothing_left
+E
+
 it 'is one of the agents under srun' <<'E'
 batch -N3 <<S
 srun --ntasks-per-node=1 "$CCRUN" --no-python sh -c '$who'
