@@ -45,7 +45,7 @@ LIBS_CJSON := $(or $(call pc,--libs libcjson),-lcjson)
 
 # Sources by layer.  Everything except the files with a main() is linked into one archive; the linker takes what it needs.
 mains    := launcher/main.c launcher/store_main.c
-lib_src  := $(filter-out $(mains),$(wildcard store/base/*.c store/core/*.c store/*.c agent/core/*.c agent/*.c launcher/*.c))
+lib_src  := $(filter-out $(mains),$(wildcard store/base/*.c store/core/*.c store/*.c agent/core/*.c agent/*.c launcher/*.c backends/*.c))
 core_src := $(wildcard store/base/*.c store/core/*.c agent/core/*.c)
 unit_src := $(wildcard tests/unit/*.c)
 prog_src := $(wildcard tests/support/*.c)
