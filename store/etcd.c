@@ -16,6 +16,8 @@
 #include "store/core/base64.h"
 #include "store/http.h"
 
+#define DEFAULT_PORT ":2379"
+
 enum { URL_MAX = 320, WHY_MAX = 400, LINE_MAX_BYTES = 2 * ETCD_VALUE_MAX };
 
 struct call {
@@ -395,6 +397,12 @@ int etcd_put_if(struct etcd *e, const char *guard, int64_t created, const char *
     return call(e, "/v3/kv/txn", o, add_created_at(o, guard, created) && add_put(o, key, v, lease), done, ctx);
 }
 
+void etcd_cancel(struct etcd *e)
+{
+    while (!LIST_EMPTY(&e->calls))
+        end_call(LIST_FIRST(&e->calls));
+}
+
 /* ---- a watch: one long answer, a JSON object a line */
 
 static void take_events(struct etcd_watch *w, const cJSON *o)
@@ -499,6 +507,15 @@ void etcd_watch_close(struct etcd_watch *w)
 
 /* ---- the whole */
 
+static bool has_port(const char *text, size_t len)
+{
+    size_t i = len;
+
+    while (i > 0 && text[i - 1] >= '0' && text[i - 1] <= '9')
+        i--;
+    return i > 0 && i < len && text[i - 1] == ':';
+}
+
 static int add_endpoint(struct etcd *e, const char *text, size_t len, const char *protocol, struct cc_err *err)
 {
     bool has_protocol = (len > 7 && strncasecmp(text, "http://", 7) == 0) || (len > 8 && strncasecmp(text, "https://", 8) == 0);
@@ -509,8 +526,8 @@ static int add_endpoint(struct etcd *e, const char *text, size_t len, const char
         return cc_fail(err, -EINVAL, "an etcd endpoint is host:port, not '%.*s'", (int) (len < 80 ? len : 80), text);
     if (e->n_endpoints == ETCD_ENDPOINTS_MAX)
         return cc_fail(err, -EINVAL, "more than %d etcd endpoints", ETCD_ENDPOINTS_MAX);
-    (void) snprintf(e->endpoint[e->n_endpoints++], URL_MAX, "%s%s%.*s", has_protocol ? "" : protocol, has_protocol ? "" : "://",
-                    (int) len, text);
+    (void) snprintf(e->endpoint[e->n_endpoints++], URL_MAX, "%s%s%.*s%s", has_protocol ? "" : protocol,
+                    has_protocol ? "" : "://", (int) len, text, has_port(text, len) ? "" : DEFAULT_PORT);
     return 0;
 }
 
@@ -576,8 +593,7 @@ const char *etcd_endpoint(const struct etcd *e)
 
 void etcd_close(struct etcd *e)
 {
-    while (!LIST_EMPTY(&e->calls))
-        end_call(LIST_FIRST(&e->calls));
+    etcd_cancel(e);
     while (!LIST_EMPTY(&e->watches))
         etcd_watch_close(LIST_FIRST(&e->watches));
     http_close(e->http);

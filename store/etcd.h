@@ -19,7 +19,7 @@ struct etcd;
 struct etcd_watch;
 
 struct etcd_cfg { /* copied; NULL: none */
-    const char *endpoints; /* host:port, host:port ...; IPv6 in brackets; http:// or https:// may stand before each */
+    const char *endpoints; /* host[:port], host[:port] ...; IPv6 in brackets; http:// or https:// may stand before each */
     const char *protocol;  /* of those without; NULL: http */
     const char *ca_file, *cert_file, *key_file;
     const char *user, *password;
@@ -65,14 +65,17 @@ int etcd_create(struct etcd *e, const char *key, struct etcd_value v, int64_t le
 int etcd_put_if(struct etcd *e, const char *guard, int64_t created, const char *key, struct etcd_value v, int64_t lease,
                 etcd_done_fn *done, void *ctx);
 
+void etcd_cancel(struct etcd *e); /* no done() comes of what was asked so far */
+
 struct etcd_watch_cbs {
-    void (*changed)(void *ctx, const struct etcd_kv *kv); /* kv->is_there false: it was deleted, or its lease has expired */
+    /* Nothing of etcd may be called from it.  kv->is_there false: it was deleted, or its lease has expired. */
+    void (*changed)(void *ctx, const struct etcd_kv *kv);
     void (*ended)(void *ctx, const char *why); /* the last: look at the key, and watch again */
 };
 
 /* NULL: no memory. `from`: the first revision of which to tell. */
 struct etcd_watch *etcd_watch(struct etcd *e, const char *key, int64_t from, const struct etcd_watch_cbs *cbs, void *ctx);
-void etcd_watch_close(struct etcd_watch *w); /* not from inside of changed() */
+void etcd_watch_close(struct etcd_watch *w);
 
 const char *etcd_endpoint(const struct etcd *e); /* the member that is asked first: a URL */
 

@@ -208,6 +208,7 @@ static void load_peer(struct rdzv *r, struct fields *f, uint64_t now, const stru
     r->peers.n_arrived = n_arrived;
     p->rank.arrival = in.rank.arrival;
     p->rank.previous = in.rank.previous;
+    p->rank.group_rank = in.rank.previous >= 0 ? (uint32_t) in.rank.previous : RDZV_NO_RANK;
     p->first_round = in.first_round;
     p->is_member = (flags & IS_MEMBER) != 0;
     p->is_unreported = (flags & IS_UNREPORTED) != 0;
