@@ -661,7 +661,7 @@ static int set_up(struct agent *a, struct cc_err *err)
 
 static bool is_address_trouble(int r)
 {
-    return r == -EADDRINUSE || r == -EADDRNOTAVAIL || r == -EACCES;
+    return r == -EADDRINUSE || r == -EADDRNOTAVAIL || r == -EACCES || r == -EINVAL;
 }
 
 static void find_cgroup(struct agent *a)

@@ -15,10 +15,17 @@
 
 enum {
     OWN_LINK = 1,
+    SAVE_EVERY_MS = 200, /* what no view waits for */
     STRANGER_MS = 10000, /* to show that it belongs here */
 };
 
 enum guest_state { GUEST_NEW, GUEST_CHALLENGED, GUEST_REFUSED, GUEST_KNOWN };
+
+/* A view that waits until what it says is saved; the newest for that node. */
+struct held {
+    uint64_t         needs; /* a state with so many changes */
+    struct rdzv_view view;
+};
 
 /* One connection. */
 struct guest {
@@ -30,6 +37,7 @@ struct guest {
     uint8_t             proof[PROTO_PROOF_BYTES]; /* CHALLENGED: the one that is expected */
     uint64_t            came_at;
     char                addr[RDZV_ADDR_MAX];
+    struct held        *held;
     LIST_ENTRY(guest) all;
     TAILQ_ENTRY(guest) strange; /* until it is KNOWN */
     struct guest       *next; /* of the same slot */
@@ -53,6 +61,12 @@ struct coordinator {
     LIST_HEAD(, guest) guests;
     TAILQ_HEAD(, guest) strangers; /* in the order in which they came */
     struct guest *slots[SLOTS];
+    /* is_durable: */
+    uint8_t      *state; /* room to save it; NULL: it is not */
+    uint64_t      saved; /* changes */
+    uint64_t      save_at;
+    bool          is_saving;
+    struct held  *own_held;
 };
 
 static void happen(struct coordinator *c, const struct rdzv_event *ev)
@@ -84,7 +98,45 @@ static void dismiss(struct guest *g)
         TAILQ_REMOVE(&g->c->strangers, g, strange);
     g->c->n_links--;
     link_close(g->link);
+    free(g->held);
     free(g);
+}
+
+/* ---- what a successor must know is saved before anybody is told */
+
+static bool is_to_be_saved(const struct coordinator *c)
+{
+    uint64_t vital;
+
+    return c->state && !c->is_saving && rdzv_changes(c->rdzv, &vital) > c->saved;
+}
+
+static void save(struct coordinator *c, uint64_t now)
+{
+    uint64_t vital, newest = rdzv_changes(c->rdzv, &vital);
+
+    if (!is_to_be_saved(c) || (vital <= c->saved && now < c->save_at))
+        return;
+    c->is_saving = true;
+    c->save_at = now + SAVE_EVERY_MS;
+    c->ops->save(c->ctx, newest, c->state, rdzv_save(c->rdzv, now, c->state));
+}
+
+/* True: it is kept, or there is no memory and the next heartbeat asks again. */
+static bool hold(struct coordinator *c, struct held **h, const struct rdzv_view *v)
+{
+    uint64_t vital;
+
+    (void) rdzv_changes(c->rdzv, &vital);
+    if (!c->state || vital <= c->saved)
+        return false;
+    if (!*h)
+        *h = malloc(sizeof **h);
+    if (*h) {
+        (*h)->needs = vital;
+        (*h)->view = *v;
+    }
+    return true;
 }
 
 /* ---- time */
@@ -96,6 +148,8 @@ static uint64_t deadline(const struct coordinator *c)
     const struct guest *g = TAILQ_FIRST(&c->strangers);
     uint64_t            at = rdzv_deadline(c->rdzv);
 
+    if (is_to_be_saved(c) && c->save_at < at)
+        at = c->save_at;
     return g && g->came_at + STRANGER_MS < at ? g->came_at + STRANGER_MS : at;
 }
 
@@ -109,8 +163,10 @@ static void dismiss_strangers(struct coordinator *c, uint64_t now)
 
 static void rearm(struct coordinator *c)
 {
-    uint64_t at = deadline(c), now = cc_monotonic_ms();
+    uint64_t now = cc_monotonic_ms(), at;
 
+    save(c, now);
+    at = deadline(c);
     uv_update_time(c->loop);
     if (at == UINT64_MAX)
         (void) uv_timer_stop(&c->timer);
@@ -155,11 +211,12 @@ static void op_view(void *ctx, uint64_t link, const struct rdzv_view *v)
     struct guest       *g;
 
     if (link == OWN_LINK) {
-        c->ops->view(c->ctx, v);
+        if (!hold(c, &c->own_held, v))
+            c->ops->view(c->ctx, v);
         return;
     }
     g = find(c, link);
-    if (g)
+    if (g && !hold(c, &g->held, v))
         link_send(g->link, &m);
 }
 
@@ -189,6 +246,37 @@ static void op_refuse(void *ctx, uint64_t link, const struct rdzv_refused *r)
 }
 
 static const struct rdzv_ops rdzv_ops = { .view = op_view, .refuse = op_refuse };
+
+static bool is_free(const struct coordinator *c, const struct held *h)
+{
+    return h && h->needs <= c->saved;
+}
+
+void coordinator_saved(struct coordinator *c, uint64_t version)
+{
+    struct guest *g;
+
+    c->saved = version;
+    c->is_saving = false;
+    if (is_free(c, c->own_held)) {
+        c->ops->view(c->ctx, &c->own_held->view);
+        free(c->own_held);
+        c->own_held = NULL;
+    }
+    LIST_FOREACH(g, &c->guests, all)
+    {
+        struct proto_msg m = { .type = PROTO_VIEW };
+
+        if (!is_free(c, g->held))
+            continue;
+        m.u.view = g->held->view;
+        link_send(g->link, &m);
+        free(g->held);
+        g->held = NULL;
+    }
+    rearm(c);
+    c->ops->woken(c->ctx);
+}
 
 /* ---- what guests say */
 
@@ -329,13 +417,30 @@ void coordinator_accept(struct coordinator *c, int fd, const uint8_t *bytes, siz
 
 /* ---- the whole */
 
+static int make_rdzv(struct coordinator *c, const struct coordinator_cfg *cfg, struct cc_err *err)
+{
+    const struct rdzv_ops *ops;
+    void                  *ctx = c;
+    uint64_t               now = cc_monotonic_ms();
+
+    c->recorder = cfg->recorder;
+    recorder_note(c->recorder, &(struct record) { .kind = RECORD_COORDINATOR, .now = now, .u.rdzv = cfg->rdzv });
+    ops = recorder_rdzv_ops(c->recorder, &rdzv_ops, &ctx);
+    c->rdzv = rdzv_new(&cfg->rdzv, now, ops, ctx, err);
+    if (!c->rdzv)
+        return err->code;
+    if (!cfg->is_durable)
+        return 0;
+    c->state = malloc(rdzv_save_max(&cfg->rdzv));
+    if (!c->state)
+        return cc_fail(err, -ENOMEM, "no memory for the state of the job");
+    return cfg->state ? rdzv_load(c->rdzv, now, cfg->state, cfg->n_state, err) : 0;
+}
+
 struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cfg *cfg, const struct coordinator_ops *ops,
                                     void *ctx, struct cc_err *err)
 {
     struct coordinator *c = calloc(1, sizeof *c);
-    const struct rdzv_ops *ops_in;
-    void               *ctx_in = c;
-    uint64_t            now = cc_monotonic_ms();
 
     if (!c) {
         (void) cc_fail(err, -ENOMEM, "no memory for the coordinator");
@@ -348,11 +453,9 @@ struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cf
             return NULL;
         }
     }
-    c->recorder = cfg->recorder;
-    recorder_note(c->recorder, &(struct record) { .kind = RECORD_COORDINATOR, .now = now, .u.rdzv = cfg->rdzv });
-    ops_in = recorder_rdzv_ops(c->recorder, &rdzv_ops, &ctx_in);
-    c->rdzv = rdzv_new(&cfg->rdzv, now, ops_in, ctx_in, err);
-    if (!c->rdzv) {
+    if (make_rdzv(c, cfg, err) < 0) {
+        c->rdzv = rdzv_free(c->rdzv);
+        free(c->state);
         c->secret = secret_free(c->secret);
         free(c);
         return NULL;
@@ -420,6 +523,8 @@ void coordinator_close(struct coordinator *c)
         dismiss(LIST_FIRST(&c->guests));
     c->rdzv = rdzv_free(c->rdzv);
     c->secret = secret_free(c->secret);
+    free(c->state);
+    free(c->own_held);
     uv_close((uv_handle_t *) &c->timer, on_timer_closed);
     uv_close((uv_handle_t *) &c->hurry, on_hurry_closed);
     uv_close((uv_handle_t *) &c->after_poll, on_check_closed);

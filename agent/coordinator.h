@@ -19,6 +19,9 @@ struct coordinator_cfg {
     struct rdzv_cfg rdzv;
     const char     *job;  /* its id, as in the OPEN of every agent; copied */
     const char     *host; /* our name, for sentences; copied */
+    bool            is_durable; /* its state is saved by ops->save, and what it says waits for that */
+    const uint8_t  *state;      /* of its predecessor; NULL: it is the first */
+    size_t          n_state;
     const uint8_t  *secret; /* that every agent must know, or NULL; copied */
     size_t          n_secret;
     struct recorder *recorder; /* NULL: nothing is recorded */
@@ -29,10 +32,12 @@ struct coordinator_ops {
     void (*view)(void *ctx, const struct rdzv_view *v);
     void (*refused)(void *ctx, const struct rdzv_refused *r);
     void (*say)(void *ctx, const char *sentence); /* for people: who was turned away and why */
+    /* is_durable: the state, with so many changes.  Then coordinator_saved(), later; none other comes before. */
+    void (*save)(void *ctx, uint64_t version, const uint8_t *state, size_t n);
     void (*woken)(void *ctx);                     /* last, after what came in or was due: view() may have been called */
 };
 
-/* NULL and err: as rdzv_new() and secret_new(). */
+/* NULL and err: as rdzv_new(), rdzv_load() and secret_new(). */
 struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cfg *cfg, const struct coordinator_ops *ops,
                                     void *ctx, struct cc_err *err);
 
@@ -40,6 +45,8 @@ struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cf
 void coordinator_accept(struct coordinator *c, int fd, const uint8_t *bytes, size_t n);
 
 void coordinator_hello(struct coordinator *c, uint64_t now, const struct rdzv_hello *h); /* of our own member */
+
+void coordinator_saved(struct coordinator *c, uint64_t version);
 
 void     coordinator_status(const struct coordinator *c, struct rdzv_status *ret);
 unsigned coordinator_links(const struct coordinator *c); /* agents that are connected */

@@ -8,11 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
-#include "agent/coordinator.h"
-#include "agent/hosting.h"
-#include "agent/recorder.h"
-#include "agent/uplink.h"
+#include "agent/party_inside.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
 #include "store/server.h"
@@ -21,47 +19,13 @@ enum {
     TELL_EVERY_MS = 5000,
     LINGER_MS = 5000,         /* for the others to have heard that the job has ended */
     LINGER_STOPPED_MS = 1000, /* the same, when somebody waits for our end */
-    EXIT_USAGE = 2,
-    EXIT_INTERNAL = 70,
+    LINGER_ELECTED_MS = 300,  /* for the state without us to be saved: another goes on with it */
+    ELECTION_MS = 20000,      /* how much longer a coordinator may be silent when another can take over */
 };
+
+enum { ENDPOINT_TEXT_MAX = 320 };
 
 static const uint64_t never = UINT64_MAX;
-
-enum stage {
-    STAGE_NEW,
-    STAGE_FINDING,   /* out who hosts */
-    STAGE_JOINING,   /* the way to the host is looked for; there is no member yet */
-    STAGE_MEMBER,
-    STAGE_LINGERING, /* the member has finished; the others are still to hear of the end from us */
-    STAGE_FINISHED,
-};
-
-struct party {
-    struct party_cfg        cfg;
-    uv_loop_t              *loop;
-    const struct party_ops *ops;
-    void                   *ctx;
-    enum stage              stage;
-    struct member           member; /* from STAGE_MEMBER on */
-    struct coordinator     *coordinator;
-    struct uplink          *uplink;
-    struct hosting         *hosting;
-    struct store_server    *store;
-    struct recorder        *recorder; /* NULL: nothing is recorded */
-    struct hosting_answer   place;  /* from STAGE_JOINING on: where we listen, and what others call us */
-    struct rdzv_about       about;
-    struct rdzv_cause       cause;  /* the newest that a view told */
-    uint64_t                incarnation;
-    bool                    has_view, has_refused; /* of the coordinator in this process, to be taken */
-    struct rdzv_view        view;
-    struct rdzv_refused     refused;
-    uint32_t                store_round;
-    bool                    is_port_taken; /* why we do not host although the address is ours */
-    uint64_t                waiting_since, told_at, linger_until;
-    unsigned                status;
-    char                    last_words[CC_ERR_MSG_MAX];
-    bool                    is_closed;
-};
 
 /* ---- the end */
 
@@ -73,10 +37,20 @@ static void finish(struct party *p, unsigned status)
     p->ops->finish(p->ctx, status, p->last_words[0] ? p->last_words : NULL);
 }
 
-static void finish_with(struct party *p, unsigned status, const char *why)
+void party_finish_with(struct party *p, unsigned status, const char *why)
 {
     (void) snprintf(p->last_words, sizeof p->last_words, "%s", why);
     finish(p, status);
+}
+
+bool party_is_ended(const struct party *p)
+{
+    struct rdzv_status s;
+
+    if (!p->coordinator)
+        return p->member.view.phase == RDZV_ENDED;
+    coordinator_status(p->coordinator, &s);
+    return s.phase == RDZV_ENDED;
 }
 
 static bool is_host_needed(const struct party *p)
@@ -196,6 +170,8 @@ static void op_finish(void *ctx, unsigned status)
     p->status = status;
     p->stage = STAGE_LINGERING;
     p->linger_until = cc_monotonic_ms() + (is_stopped ? LINGER_STOPPED_MS : LINGER_MS);
+    if (p->directory && !party_is_ended(p))
+        p->linger_until = cc_monotonic_ms() + LINGER_ELECTED_MS;
 }
 
 static const struct member_ops member_ops = {
@@ -212,7 +188,7 @@ static const struct member_ops member_ops = {
     .finish = op_finish,
 };
 
-static void become_member(struct party *p)
+void party_become_member(struct party *p)
 {
     void                    *ctx = p;
     const struct member_ops *ops = recorder_member_ops(p->recorder, &member_ops, &ctx);
@@ -223,7 +199,7 @@ static void become_member(struct party *p)
         .about = p->about,
         .heartbeat = p->cfg.heartbeat,
         .join_timeout = p->cfg.join_timeout,
-        .lost_after = p->cfg.lost_after,
+        .lost_after = p->cfg.lost_after + (p->directory ? ELECTION_MS : 0),
         .exit_barrier = p->coordinator ? never : p->cfg.exit_barrier, /* the others cannot go on without us */
     };
 
@@ -233,6 +209,13 @@ static void become_member(struct party *p)
 }
 
 /* ---- what the coordinator says */
+
+/* Where the nodes meet, for people. */
+static const char *endpoint(const struct party *p, char ret[ENDPOINT_TEXT_MAX])
+{
+    (void) snprintf(ret, ENDPOINT_TEXT_MAX, p->directory ? "%s" : "%s:%u", p->cfg.host, p->cfg.port);
+    return ret;
+}
 
 static void take_view(struct party *p, uint64_t now, const struct rdzv_view *v)
 {
@@ -246,9 +229,11 @@ static void take_refusal(struct party *p, uint64_t now, const struct rdzv_refuse
 {
     struct rdzv_refused ours = *r;
 
-    (void) snprintf(p->last_words, sizeof p->last_words, "%s:%u: %s", p->cfg.host, p->cfg.port, r->sentence);
+    char                at[ENDPOINT_TEXT_MAX];
+
+    (void) snprintf(p->last_words, sizeof p->last_words, "%.180s: %.320s", endpoint(p, at), r->sentence);
     if (p->stage < STAGE_MEMBER) {
-        finish(p, EXIT_USAGE);
+        finish(p, PARTY_EXIT_USAGE);
         return;
     }
     if (ours.incarnation == 0) /* the connection is refused, whoever we are */
@@ -258,7 +243,7 @@ static void take_refusal(struct party *p, uint64_t now, const struct rdzv_refuse
 }
 
 /* What the coordinator in this process has said, and what it says to that. */
-static void drain(struct party *p, uint64_t now)
+void party_drain(struct party *p, uint64_t now)
 {
     const char *trouble = recorder_trouble(p->recorder);
 
@@ -305,11 +290,24 @@ static void on_woken(void *ctx)
 {
     struct party *p = ctx;
 
-    drain(p, cc_monotonic_ms());
+    party_drain(p, cc_monotonic_ms());
     p->ops->woken(p->ctx);
 }
 
-static const struct coordinator_ops coordinator_ops = { on_own_view, on_own_refused, on_coordinator_says, on_woken };
+static void on_save(void *ctx, uint64_t version, const uint8_t *state, size_t n)
+{
+    struct party *p = ctx;
+
+    directory_save(p->directory, version, state, n);
+}
+
+static const struct coordinator_ops coordinator_ops = {
+    .view = on_own_view,
+    .refused = on_own_refused,
+    .say = on_coordinator_says,
+    .save = on_save,
+    .woken = on_woken,
+};
 
 /* ---- the store, and hosting */
 
@@ -326,7 +324,10 @@ static void on_agent(void *ctx, int fd, const uint8_t *bytes, size_t n)
 {
     struct party *p = ctx;
 
-    coordinator_accept(p->coordinator, fd, bytes, n);
+    if (p->coordinator)
+        coordinator_accept(p->coordinator, fd, bytes, n);
+    else
+        (void) close(fd); /* we may host one day, or did: it will be told who does */
 }
 
 static const char *other_than(const char *addr, const char *taken)
@@ -335,7 +336,7 @@ static const char *other_than(const char *addr, const char *taken)
 }
 
 /* At addr, and wherever else others may look for us. */
-static int listen_on(struct party *p, const char *addr, uint16_t port, bool is_host, struct cc_err *err)
+int party_listen(struct party *p, const char *addr, uint16_t port, bool is_host, struct cc_err *err)
 {
     const struct store_server_cfg cfg = {
         .host = addr,
@@ -354,7 +355,7 @@ static int listen_on(struct party *p, const char *addr, uint16_t port, bool is_h
     return r;
 }
 
-static void set_about(struct party *p, const char *addr)
+void party_set_about(struct party *p, const char *addr)
 {
     const struct party_cfg *c = &p->cfg;
 
@@ -366,7 +367,7 @@ static void set_about(struct party *p, const char *addr)
 }
 
 /* The store listens already. */
-static int host(struct party *p, const char *addr, struct cc_err *err)
+int party_make_coordinator(struct party *p, const uint8_t *state, size_t n_state, struct cc_err *err)
 {
     struct coordinator_cfg cfg = {
         .rdzv = p->cfg.rdzv,
@@ -375,16 +376,27 @@ static int host(struct party *p, const char *addr, struct cc_err *err)
         .secret = p->cfg.hosting == PARTY_ALONE ? NULL : p->cfg.secret, /* alone there is nobody to ask for it */
         .n_secret = p->cfg.n_secret,
         .recorder = p->recorder,
+        .is_durable = p->directory != NULL,
+        .state = state,
+        .n_state = n_state,
     };
 
     if (p->cfg.hosting != PARTY_ALONE)
         cfg.rdzv.own = p->incarnation;
+    cfg.rdzv.has_successor = p->directory != NULL;
     p->coordinator = coordinator_new(p->loop, &cfg, &coordinator_ops, p, err);
-    if (!p->coordinator)
-        return err->code;
-    set_about(p, addr);
-    become_member(p);
-    drain(p, cc_monotonic_ms());
+    return p->coordinator ? 0 : err->code;
+}
+
+static int host(struct party *p, const char *addr, struct cc_err *err)
+{
+    int r = party_make_coordinator(p, NULL, 0, err);
+
+    if (r < 0)
+        return r;
+    party_set_about(p, addr);
+    party_become_member(p);
+    party_drain(p, cc_monotonic_ms());
     return 0;
 }
 
@@ -402,13 +414,13 @@ static void on_connected(void *ctx, const char *own)
     struct cc_err err = { 0 };
 
     if (p->stage == STAGE_JOINING) {
-        if (listen_on(p, own, 0, false, &err) < 0) {
-            finish_with(p, EXIT_INTERNAL, err.msg);
+        if (!p->store && party_listen(p, own, 0, false, &err) < 0) {
+            party_finish_with(p, PARTY_EXIT_INTERNAL, err.msg);
             p->ops->woken(p->ctx);
             return;
         }
-        set_about(p, p->place.publish); /* empty: the coordinator sees it */
-        become_member(p);
+        party_set_about(p, p->place.publish); /* empty: the coordinator sees it */
+        party_become_member(p);
     } else {
         note(p, RECORD_CONNECTED, now);
         member_connected(&p->member, now);
@@ -440,7 +452,7 @@ static void on_uplink_failed(void *ctx, const struct cc_err *err)
 {
     struct party *p = ctx;
 
-    finish_with(p, EXIT_USAGE, err->msg);
+    party_finish_with(p, PARTY_EXIT_USAGE, err->msg);
     p->ops->woken(p->ctx);
 }
 
@@ -452,11 +464,11 @@ static const struct uplink_cbs uplink_cbs = {
     .failed = on_uplink_failed,
 };
 
-static int join(struct party *p, const char *host_addr, const char *from, struct cc_err *err)
+int party_connect(struct party *p, const char *host_addr, uint16_t port, const char *from, struct cc_err *err)
 {
     const struct uplink_cfg cfg = {
         .host = host_addr,
-        .port = p->cfg.port,
+        .port = port,
         .from = from && from[0] ? from : NULL,
         .resolve_timeout = p->cfg.resolve_timeout,
         .job = p->cfg.job,
@@ -464,12 +476,17 @@ static int join(struct party *p, const char *host_addr, const char *from, struct
         .n_secret = p->cfg.n_secret,
     };
 
-    p->stage = STAGE_JOINING;
     p->uplink = uplink_new(p->loop, &cfg, &uplink_cbs, p, err);
     return p->uplink ? 0 : err->code;
 }
 
-static void say_hosting(struct party *p)
+static int join(struct party *p, const char *host_addr, const char *from, struct cc_err *err)
+{
+    p->stage = STAGE_JOINING;
+    return party_connect(p, host_addr, p->cfg.port, from, err);
+}
+
+void party_say_hosting(struct party *p)
 {
     const char *addr = p->place.bind, *open = strchr(addr, ':') ? "[" : "", *close = *open ? "]" : "";
     bool        is_one = strcmp(addr, p->place.publish) == 0;
@@ -489,27 +506,27 @@ static int host_or_join(struct party *p, struct cc_err *err)
         p->ops->say(p->ctx, 0, a->note);
     if (!a->is_ours)
         return join(p, p->cfg.host, a->from, err);
-    r = listen_on(p, a->bind, p->cfg.port, true, err);
+    r = party_listen(p, a->bind, p->cfg.port, true, err);
     if (r == -EADDRINUSE && p->cfg.hosting != PARTY_HOST_YES) {
         p->is_port_taken = true; /* perhaps by another agent of this job: ask */
         return join(p, a->bind, NULL, err);
     }
     if (r < 0)
         return r;
-    say_hosting(p);
+    party_say_hosting(p);
     return host(p, a->publish, err);
 }
 
 /* The address is ours, and somebody else has the port: an agent of this job, or who?  When it is free meanwhile, we host. */
 static int host_after_all(struct party *p, struct cc_err *err)
 {
-    int r = listen_on(p, p->place.bind, p->cfg.port, true, err);
+    int r = party_listen(p, p->place.bind, p->cfg.port, true, err);
 
     if (r < 0)
         return r;
     uplink_close(p->uplink);
     p->uplink = NULL;
-    say_hosting(p);
+    party_say_hosting(p);
     return host(p, p->place.publish, err);
 }
 
@@ -519,13 +536,13 @@ static void on_stranger(void *ctx)
     struct cc_err err = { 0 };
 
     if (p->stage == STAGE_JOINING && p->is_port_taken && host_after_all(p, &err) < 0)
-        finish_with(p, EXIT_USAGE, err.msg);
+        party_finish_with(p, PARTY_EXIT_USAGE, err.msg);
     else if (p->stage == STAGE_JOINING)
         p->ops->say(p->ctx, 0, uplink_trouble(p->uplink));
     p->ops->woken(p->ctx);
 }
 
-static void on_found(void *ctx, const struct hosting_answer *a, const struct cc_err *why)
+void party_on_found(void *ctx, const struct hosting_answer *a, const struct cc_err *why)
 {
     struct party *p = ctx;
     struct cc_err err = { 0 };
@@ -536,9 +553,9 @@ static void on_found(void *ctx, const struct hosting_answer *a, const struct cc_
     if (a)
         p->place = *a;
     if (why)
-        finish_with(p, EXIT_USAGE, why->msg);
-    else if ((r = host_or_join(p, &err)) < 0)
-        finish_with(p, is_address_trouble(r) ? EXIT_USAGE : EXIT_INTERNAL, err.msg[0] ? err.msg : "no memory");
+        party_finish_with(p, PARTY_EXIT_USAGE, why->msg);
+    else if ((r = p->directory ? party_stand(p, &err) : host_or_join(p, &err)) < 0)
+        party_finish_with(p, is_address_trouble(r) ? PARTY_EXIT_USAGE : PARTY_EXIT_INTERNAL, err.msg[0] ? err.msg : "no memory");
     p->ops->woken(p->ctx);
 }
 
@@ -572,11 +589,11 @@ struct party *party_new(uv_loop_t *loop, const struct party_cfg *cfg, const stru
 /* The default port of a rendezvous belongs to whoever was first; another job on this machine does as well with another. */
 static int start_alone(struct party *p, struct cc_err *err)
 {
-    int r = listen_on(p, p->cfg.host, p->cfg.port, false, err);
+    int r = party_listen(p, p->cfg.host, p->cfg.port, false, err);
 
     if (r == -EADDRINUSE && !p->cfg.is_port_named) {
         p->ops->say(p->ctx, 1, err->msg);
-        r = listen_on(p, p->cfg.host, 0, false, err);
+        r = party_listen(p, p->cfg.host, 0, false, err);
     }
     return r < 0 ? r : host(p, p->cfg.master_addr, err);
 }
@@ -597,7 +614,9 @@ int party_start(struct party *p, struct cc_err *err)
     p->waiting_since = p->told_at = cc_monotonic_ms();
     if (p->cfg.hosting == PARTY_ALONE)
         return start_alone(p, err);
-    p->hosting = hosting_start(p->loop, &cfg, on_found, p);
+    if (p->cfg.hosting == PARTY_HOST_ELECTED)
+        return party_start_election(p, err);
+    p->hosting = hosting_start(p->loop, &cfg, party_on_found, p);
     return p->hosting ? 0 : cc_fail(err, -ENOMEM, "no memory for the job");
 }
 
@@ -626,7 +645,7 @@ void party_signal(struct party *p, uint64_t now, int signum)
     } else if (p->stage == STAGE_MEMBER) {
         recorder_note(p->recorder, &(struct record) { .kind = RECORD_SIGNAL, .now = now, .u.number = (uint32_t) signum });
         member_signal(&p->member, now, signum);
-        drain(p, now);
+        party_drain(p, now);
     } else {
         p->linger_until = now;
         linger(p, now);
@@ -639,7 +658,7 @@ void party_pressed(struct party *p, uint64_t now)
         return;
     note(p, RECORD_PRESSED, now);
     member_pressed(&p->member, now);
-    drain(p, now);
+    party_drain(p, now);
 }
 
 void party_notice(struct party *p, uint64_t now, uint64_t ms_left)
@@ -648,27 +667,29 @@ void party_notice(struct party *p, uint64_t now, uint64_t ms_left)
         recorder_note(p->recorder, &(struct record) { .kind = RECORD_NOTICE, .now = now, .u.ms = ms_left });
         member_notice(&p->member, now, ms_left);
     }
-    drain(p, now);
+    party_drain(p, now);
 }
 
 /* Nobody waits in silence. */
 static void wait_for_host(struct party *p, uint64_t now)
 {
     struct cc_err err = { 0 };
-    const char *why = p->hosting ? hosting_trouble(p->hosting) : p->uplink ? uplink_trouble(p->uplink) : "";
+    const char *why = p->hosting ? hosting_trouble(p->hosting) : p->uplink ? uplink_trouble(p->uplink)
+                      : p->directory ? directory_trouble(p->directory) : "";
+    char        at[ENDPOINT_TEXT_MAX];
     uint64_t    waited = now - p->waiting_since;
     char        line[CC_ERR_MSG_MAX + 160];
 
     if (waited >= p->cfg.join_timeout) {
-        (void) snprintf(p->last_words, sizeof p->last_words, "no host of the job at %s:%u in %llu s: %s", p->cfg.host, p->cfg.port,
+        (void) snprintf(p->last_words, sizeof p->last_words, "no host of the job at %s in %llu s: %s", endpoint(p, at),
                         (unsigned long long) waited / 1000, why);
         finish(p, MEMBER_EXIT_ORPHAN);
     } else if (now - p->told_at >= TELL_EVERY_MS) {
         p->told_at = now;
         if (p->is_port_taken && p->uplink && host_after_all(p, &err) == 0)
             return;
-        (void) snprintf(line, sizeof line, "waiting for the host of the job, %s:%u: %s; %llu s left", p->cfg.host, p->cfg.port,
-                        why, (unsigned long long) (p->cfg.join_timeout - waited) / 1000);
+        (void) snprintf(line, sizeof line, "waiting for the host of the job, %s: %s; %llu s left", endpoint(p, at), why,
+                        (unsigned long long) (p->cfg.join_timeout - waited) / 1000);
         p->ops->say(p->ctx, 0, line);
     }
 }
@@ -687,7 +708,7 @@ bool party_tick(struct party *p, uint64_t now)
         wait_for_host(p, now);
     else if (p->stage == STAGE_MEMBER && now >= member_deadline(&p->member))
         is_failure = tick_member(p, now);
-    drain(p, now);
+    party_drain(p, now);
     return is_failure;
 }
 
@@ -705,7 +726,7 @@ void party_settle(struct party *p, uint64_t now, bool is_empty, bool is_drained)
 {
     if (p->stage == STAGE_MEMBER)
         settle_member(p, now, is_empty, is_drained);
-    drain(p, now);
+    party_drain(p, now);
 }
 
 void party_paused(struct party *p, uint64_t ms)
@@ -766,13 +787,18 @@ void party_close(struct party *p)
         hosting_close(p->hosting);
     if (p->uplink)
         uplink_close(p->uplink);
+    if (p->directory && p->coordinator && party_is_ended(p))
+        directory_forget(p->directory);
     if (p->coordinator)
         coordinator_close(p->coordinator);
+    if (p->directory)
+        directory_close(p->directory);
     if (p->store)
         store_server_close(p->store, NULL, NULL);
     p->hosting = NULL;
     p->uplink = NULL;
     p->coordinator = NULL;
+    p->directory = NULL;
     p->store = NULL;
 }
 

@@ -15,6 +15,7 @@
 
 #include "agent/core/member.h"
 #include "agent/core/rdzv.h"
+#include "agent/directory.h"
 #include "store/base/err.h"
 
 enum party_hosting {
@@ -22,11 +23,13 @@ enum party_hosting {
     PARTY_HOST_AUTO, /* whoever has the endpoint's address */
     PARTY_HOST_YES,  /* we */
     PARTY_HOST_NO,   /* another */
+    PARTY_HOST_ELECTED, /* whoever is elected in the directory */
 };
 
 struct party_cfg { /* strings are borrowed for the life of the party */
     enum party_hosting hosting;
     const char *host;          /* of the endpoint: a name or a number */
+    struct directory_cfg directory; /* ELECTED; job, our_host and incarnation are ours to fill.  host is for people then */
     uint16_t    port;          /* ALONE: 0 is any free one */
     bool        is_port_named; /* ALONE: by the user; else a free one does when it is taken */
     const char *master_addr;   /* ALONE: MASTER_ADDR of the workers */

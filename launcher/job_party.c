@@ -115,6 +115,7 @@ void job_fill_party(const struct job *j, struct party_cfg *p)
 
     *p = (struct party_cfg) {
         .hosting = v->hosting,
+        .directory = v->directory,
         .host = is_alone ? j->bind_addr : v->bind_host,
         .port = v->port,
         .is_port_named = v->is_port_named,

@@ -167,9 +167,14 @@ static void print_meeting(FILE *to, const struct job *j)
         [PARTY_HOST_AUTO] = "whoever has that address",
         [PARTY_HOST_YES] = "this node (is_host)",
         [PARTY_HOST_NO] = "another node (is_host)",
+        [PARTY_HOST_ELECTED] = "",
     };
     const struct plan_values *p = &j->plan;
 
+    if (p->hosting == PARTY_HOST_ELECTED) {
+        (void) fprintf(to, "meet      %s (%s), hosted by whoever is elected\n", p->bind_host, p->backend);
+        return;
+    }
     if (p->hosting != PARTY_ALONE) {
         (void) fprintf(to, strchr(p->bind_host, ':') ? "meet      [%s]:%u" : "meet      %s:%u", p->bind_host, p->port);
         (void) fprintf(to, " (%s), hosted by %s\n", p->backend, who[p->hosting]);

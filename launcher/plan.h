@@ -37,6 +37,7 @@ struct plan_values {
      * has, because a name made up here would be another on each node. */
     const char *run_id;
     enum party_hosting hosting;
+    struct directory_cfg directory; /* hosting is PARTY_HOST_ELECTED; its texts are the options' */
 
     /* Where the nodes meet; alone, where the store listens: an address, or a name that the caller resolves.  Port 0 (alone):
      * any free one. */

@@ -294,18 +294,68 @@ static void choose_backend(struct plan_values *ret, struct options *o)
     ret->min_nodes = ret->max_nodes;
 }
 
-static int check_backend_of_several(const struct plan_values *p, const struct options *o, struct cc_err *err)
+static const char *first_of(const struct rdzvconf *c, const char *key, const char *other)
+{
+    const char *v = rdzvconf_get(c, key);
+
+    return v ? v : rdzvconf_get(c, other);
+}
+
+/* etcd: its members.  Two names for the same, as torchrun has them: of etcd-v2 and of the older etcd. */
+static int set_etcd(struct plan_values *ret, const struct options *o, struct cc_err *err)
+{
+    const struct rdzvconf *c = &ret->conf;
+
+    if (!*o->rdzv_endpoint)
+        return cc_fail(err, -EINVAL, "--rdzv-backend %s needs --rdzv-endpoint HOST[:PORT][,...]: the members of the etcd cluster",
+                       ret->backend);
+    ret->directory = (struct directory_cfg) {
+        .endpoints = o->rdzv_endpoint,
+        .protocol = rdzvconf_get(c, "protocol"),
+        .ca_file = first_of(c, "ca_cert", "cacert"),
+        .cert_file = first_of(c, "ssl_cert", "cert"),
+        .key_file = first_of(c, "ssl_cert_key", "key"),
+        .prefix = rdzvconf_get(c, "etcd_prefix"),
+        .user = rdzvconf_get(c, "user"),
+        .password = rdzvconf_get(c, "password"),
+    };
+    (void) snprintf(ret->bind_host, sizeof ret->bind_host, "etcd at %.200s", o->rdzv_endpoint);
+    return 0;
+}
+
+static bool is_file_meant(const struct plan_values *p, const struct options *o)
 {
     const char *store = rdzvconf_get(&p->conf, "store_type");
 
-    if (strncmp(p->backend, "etcd", 4) == 0)
-        return cc_fail(err, -EINVAL, "--rdzv-backend %s: this version of ccrun has c10d and static for several nodes",
-                       p->backend);
-    if (strncmp(o->rdzv_endpoint, "file:", 5) == 0 || (store && strcasecmp(store, "file") == 0))
-        return cc_fail(err, -EINVAL,
-                       "a file as the rendezvous of several nodes: this version of ccrun needs --rdzv-endpoint "
-                       "HOST[:PORT]");
+    return strncmp(o->rdzv_endpoint, "file:", 5) == 0 || (is_text(p->backend, "c10d") && store && strcasecmp(store, "file") == 0);
+}
+
+/* file:///path, or with store_type=file the path alone. */
+static int set_file(struct plan_values *ret, const struct options *o, struct cc_err *err)
+{
+    const char *path = o->rdzv_endpoint;
+
+    if (strncmp(path, "file://", 7) == 0)
+        path += 7;
+    else if (strncmp(path, "file:", 5) == 0)
+        path += 5;
+    if (*path != '/' || path[strlen(path) - 1] == '/')
+        return cc_fail(err, -EINVAL, "--rdzv-endpoint '%.200s': a file as the rendezvous is file:///PATH, which all nodes see",
+                       o->rdzv_endpoint);
+    ret->directory = (struct directory_cfg) { .path = path };
+    (void) snprintf(ret->bind_host, sizeof ret->bind_host, "%.240s", path);
     return 0;
+}
+
+static bool is_elected(const struct plan_values *p, const struct options *o)
+{
+    return strncmp(p->backend, "etcd", 4) == 0 || is_file_meant(p, o);
+}
+
+static int set_directory(struct plan_values *ret, const struct options *o, struct cc_err *err)
+{
+    ret->hosting = PARTY_HOST_ELECTED;
+    return is_file_meant(ret, o) ? set_file(ret, o, err) : set_etcd(ret, o, err);
 }
 
 /* Nobody waits ten minutes to learn that an option was forgotten. */
@@ -406,12 +456,10 @@ static int plan_several(struct plan_values *ret, struct options *o, struct cc_er
 
     choose_backend(ret, o);
     ret->run_id = options_is_given(o, OPTION_rdzv_id) ? o->rdzv_id : "";
-    r = check_backend_of_several(ret, o, err);
-    if (r == 0)
-        r = find_endpoint(&at, ret, o, err);
+    r = is_elected(ret, o) ? set_directory(ret, o, err) : find_endpoint(&at, ret, o, err);
     if (r == 0)
         r = check_node_rank(ret, o, err);
-    if (r == 0)
+    if (r == 0 && ret->hosting != PARTY_HOST_ELECTED)
         r = choose_host(ret, err);
     if (r == 0)
         r = parse_local_addr(ret->local_addr, o->local_addr, err);
@@ -419,6 +467,8 @@ static int plan_several(struct plan_values *ret, struct options *o, struct cc_er
         r = set_timings(ret, err);
     if (r < 0)
         return r;
+    if (ret->hosting == PARTY_HOST_ELECTED)
+        return options_suggest(o, OPTION_rdzv_backend, ret->backend, "several nodes", err);
     memcpy(ret->bind_host, at.host, sizeof ret->bind_host);
     memcpy(ret->master_addr, at.host, sizeof ret->master_addr);
     ret->port = (uint16_t) at.port;

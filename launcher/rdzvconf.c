@@ -47,6 +47,8 @@ static const struct key {
     { "key", RULE_TEXT, NULL },
     { "cacert", RULE_TEXT, NULL },
     { "etcd_prefix", RULE_TEXT, NULL },
+    { "user", RULE_TEXT, NULL },
+    { "password", RULE_TEXT, NULL },
 };
 
 /* Parameters of a rendezvous that have an option of their own; torchrun dies of them with a TypeError. */

@@ -57,7 +57,9 @@ static void on_woken(void *ctx)
     (void) ctx;
 }
 
-static const struct coordinator_ops coordinator_ops = { on_view, on_refused, on_say, on_woken };
+static const struct coordinator_ops coordinator_ops = {
+    .view = on_view, .refused = on_refused, .say = on_say, .woken = on_woken,
+};
 
 static void on_agent(void *ctx, int fd, const uint8_t *bytes, size_t n)
 {

@@ -243,6 +243,10 @@ Test(plan, several_nodes_meet_where_they_are_told)
         { "--nnodes 2 --rdzv-backend static --master-addr h --rdzv-conf is_host=1", "static", "", "h", 29500, 2, 2, -1,
           PARTY_HOST_YES },
         { "--nnodes 2 --rdzv-endpoint h --rdzv-conf is_host=no", "c10d", "", "h", 29400, 2, 2, -1, PARTY_HOST_NO },
+        { "--nnodes 2 --rdzv-backend etcd-v2 --rdzv-endpoint h,g:1 --rdzv-id x", "etcd-v2", "x", "etcd at h,g:1", 0, 2, 2, -1,
+          PARTY_HOST_ELECTED },
+        { "--nnodes 2 --rdzv-endpoint file:///a/b", "c10d", "", "/a/b", 0, 2, 2, -1, PARTY_HOST_ELECTED },
+        { "--nnodes 2 --rdzv-endpoint /a/b --rdzv-conf store_type=file", "c10d", "", "/a/b", 0, 2, 2, -1, PARTY_HOST_ELECTED },
     };
     struct planned alone;
     size_t         i;
@@ -262,6 +266,23 @@ Test(plan, several_nodes_meet_where_they_are_told)
     }
     plan(&alone, "");
     cr_expect_eq(alone.p.hosting, PARTY_ALONE);
+}
+
+Test(plan, etcd_has_two_names_for_its_certificates)
+{
+    struct planned t;
+
+    plan(&t, "--nnodes 2 --rdzv-backend etcd --rdzv-endpoint h --rdzv-conf "
+             "protocol=https,cacert=/ca,ssl_cert=/c,key=/k,etcd_prefix=/p,user=u,password=s");
+    cr_assert_eq(t.r, 0, "%s", t.err.msg);
+    cr_expect_str_eq(t.p.directory.endpoints, "h");
+    cr_expect_str_eq(t.p.directory.protocol, "https");
+    cr_expect_str_eq(t.p.directory.ca_file, "/ca");
+    cr_expect_str_eq(t.p.directory.cert_file, "/c");
+    cr_expect_str_eq(t.p.directory.key_file, "/k");
+    cr_expect_str_eq(t.p.directory.prefix, "/p");
+    cr_expect_str_eq(t.p.directory.user, "u");
+    cr_expect_str_eq(t.p.directory.password, "s");
 }
 
 Test(plan, the_timings_of_the_rendezvous_follow_from_rdzv_conf)

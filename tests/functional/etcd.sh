@@ -1,0 +1,171 @@
+#!/bin/sh
+# The host of a job is elected in etcd, and its state is kept there: what happens when the host goes, when a member of etcd goes,
+# and when both go at once.
+. "$(dirname "$0")/lib.sh"
+command -v etcd >/dev/null || skip_all 'there is no etcd'
+words <"$LIB/nodes_case.sh"
+words <<'X'
+members() { # N: a cluster of so many members; $ENDPOINTS; member i is $m<i>
+    members_cluster= ENDPOINTS=
+    for i in $(count "$1"); do
+        eval "client$i=\$(\"$SUPPORT/freeport\") peer$i=\$(\"$SUPPORT/freeport\")"
+        eval "members_cluster=\$members_cluster\${members_cluster:+,}m$i=http://127.0.0.1:\$peer$i"
+        eval "ENDPOINTS=\$ENDPOINTS\${ENDPOINTS:+,}127.0.0.1:\$client$i"
+    done
+    for i in $(count "$1"); do
+        eval "members_client=http://127.0.0.1:\$client$i members_peer=http://127.0.0.1:\$peer$i"
+        bg "m$i" env ETCD_UNSUPPORTED_ARCH="$(uname -m | sed 's/aarch64/arm64/')" etcd --name "m$i" --data-dir "data$i" \
+            --listen-client-urls "$members_client" --advertise-client-urls "$members_client" --listen-peer-urls "$members_peer" \
+            --initial-advertise-peer-urls "$members_peer" --initial-cluster "$members_cluster" --initial-cluster-token "$$" \
+            --unsafe-no-fsync --log-level warn
+        eval "m$i=\$pid"
+    done
+    for i in $(count "$1"); do
+        eval "wait_for 'ask \$client$i maintenance/status | grep -q leader' 20"
+    done
+}
+ask() { # PORT PATH: of a member
+    curl -s -m 1 -X POST -d '{}' "http://127.0.0.1:$1/v3/$2" || true
+}
+number_in() { sed -n "s/.*\"$1\":\"\([0-9]*\)\".*/\1/p"; }
+leader() { # the number of the member that leads
+    for i in 1 2 3; do
+        eval "leader_port=\$client$i"
+        leader_answer=$(ask "$leader_port" maintenance/status)
+        [ "$(echo "$leader_answer" | number_in leader)" != "$(echo "$leader_answer" | number_in member_id)" ] || echo "$i"
+    done
+}
+three() { # three agents of 2 to 3 nodes that run, in the order a, b, c
+    nodes 2:3 --rdzv-backend etcd-v2 --rdzv-endpoint "$ENDPOINTS" --rdzv-id "job$$" --rdzv-conf last_call_timeout=30 "$@"
+    agent a
+    hosts a
+    agent b -v
+    wait_for 'grep -q "hosts the job, at" b.err'
+    agent c
+    sees a '0/3:0'
+    wait_for '[ "$(ups "nodes=3" b c)" -eq 2 ]'
+    B=$(story b | cut -d/ -f1) C=$(story c | cut -d/ -f1)
+    same '1 2' "$(echo "$B $C" | tr ' ' '\n' | sort | paste -sd' ')"
+}
+cut_off() { # AGENT: kill it like a power cut would
+    cut_pids=$(pids_of "$1")
+    eval "kill -9 \$$1"
+    eval "wait_for '! alive \$$1 $cut_pids' 2"
+}
+end_etcd() { for i in "$@"; do eval "kill -9 \$m$i; wait \$m$i || true"; done; }
+X
+limit 60
+
+it 'two agents find each other in etcd; nothing is left there for long' <<'X'
+members 1
+nodes 2 --rdzv-backend etcd --rdzv-endpoint "$ENDPOINTS" --rdzv-id one
+agent a
+agent b
+wait_for '[ "$(ups "world=2 " a b)" -eq 2 ]'
+all_go
+well a b
+same 1 "$(cat a.err b.err | grep -c 'this node hosts the job')"
+lacks a.err lost
+from=$(now_ms)
+wait_for '! ask "$client1" kv/range >all || ! curl -s -X POST -d "{\"key\":\"Lw==\",\"range_end\":\"MA==\"}" http://127.0.0.1:$client1/v3/kv/range | grep -q kvs' 30
+end_etcd 1
+X
+
+it 'the agent that hosts is killed: the job goes on in a new round, ranks close up in the old order (C59)' <<'X'
+members 1
+three
+from=$(now_ms)
+cut_off a
+wait_for '[ "$(ups "nodes=2 .*count=0" b c)" -eq 2 ]' 20
+in_time "$from" 15000
+same '0 1' "$(sed -n 's/^up node=\([0-9]*\) nodes=2 .*/\1/p' b.out c.out | sort | paste -sd' ')"
+first=b; [ "$B" -lt "$C" ] || first=c
+has "$first.out" 'up node=0 nodes=2'
+same 1 "$(cat b.err c.err | grep -c 'this node hosts the job')"
+all_go
+well b c
+end_etcd 1
+X
+
+it 'a host that is stopped hands over at once' <<'X'
+members 1
+three
+from=$(now_ms)
+kill -TERM "$a"
+wait_for '[ "$(ups "nodes=2 .*count=0" b c)" -eq 2 ]' 20
+in_time "$from" 3000
+ends $a 143
+all_go
+well b c
+end_etcd 1
+X
+
+it 'there is one budget of restarts, whoever counts them' <<'X'
+members 1
+three --max-restarts 1
+fails 2
+wait_for '[ "$(ups "nodes=3 .*count=1" a b c)" -eq 3 ]'
+cut_off a
+wait_for '[ "$(ups "nodes=2 .*count=1" b c)" -eq 2 ]' 20
+rm -f fail.2
+fails 1
+wait_for '! alive $b $c'
+! wait $b
+! wait $c
+matches b.err 'exit code 1|exited with code 1'
+end_etcd 1
+X
+
+it 'the leader of etcd is killed: nobody restarts' <<'X'
+members 3
+three
+l=$(leader)
+end_etcd "$l"
+wait_for '[ -n "$(leader)" ]' 20
+from=$(now_ms)
+wait_for '[ "$(now_ms)" -gt $((from + 6000)) ]' # longer than a lease
+same 3 "$(ups '' a b c)"
+all_go
+well a b c
+for i in 1 2 3; do [ "$i" -eq "$l" ] || end_etcd "$i"; done
+X
+
+it 'the leader of etcd and the host are killed at once: the job goes on' <<'X'
+members 3
+three
+l=$(leader)
+eval "kill -9 \$m$l"
+cut_off a
+wait_for '[ "$(ups "nodes=2 .*count=0" b c)" -eq 2 ]' 30
+all_go
+well b c
+for i in 1 2 3; do end_etcd "$i" 2>/dev/null || true; done
+X
+
+it 'a host that cannot reach etcd any more stops hosting, and goes on when etcd is back' <<'X'
+members 1
+three
+kill -STOP "$m1"
+wait_for 'grep -q "does not host the job any more" a.err' 10
+kill -CONT "$m1"
+wait_for '[ "$(ups "nodes=3" a b c)" -eq 6 ]' 20
+same 6 "$(ups 'count=0' a b c)"
+all_go
+well a b c
+end_etcd 1
+X
+
+it 'etcd that is not there is said, and the run ends when its time is over' <<'X'
+port=$("$SUPPORT/freeport")
+expect_status 75 "$CCRUN" --nnodes 2 --rdzv-backend etcd --rdzv-endpoint "127.0.0.1:$port,[::1]:$port" --rdzv-id x \
+    --rdzv-conf join_timeout=2 --no-python true
+matches err "no host of the job at etcd at 127.0.0.1:$port,.* in 2 s: etcd at http://.*:$port does not answer"
+X
+
+it 'an endpoint that is missing and a protocol that is none are said before anything is tried' <<'X'
+expect_status 2 "$CCRUN" --nnodes 2 --rdzv-backend etcd-v2 true
+has err '--rdzv-backend etcd-v2 needs --rdzv-endpoint HOST[:PORT][,...]'
+expect_status 2 "$CCRUN" --nnodes 2 --rdzv-backend etcd-v2 --rdzv-endpoint h --rdzv-conf protocol=ftp true
+has err 'The protocol must be HTTP or HTTPS.'
+X
+done_testing
