@@ -271,6 +271,7 @@ static void tell_all(struct rdzv *r, uint64_t now)
 static void end(struct rdzv *r, uint64_t now, enum rdzv_cause_kind kind)
 {
     r->phase = RDZV_ENDED;
+    r->is_judged = true; /* whatever is told from now on */
     r->switch_at = r->scale_at = r->finish_at = never;
     r->why.kind = kind;
     r->has_why = true;
@@ -417,7 +418,7 @@ static void note_loss(struct rdzv *r, const struct peer *p)
         return;
     r->loss = (struct rdzv_cause) { RDZV_CAUSE_LOST, r->active_round, p->seen, RDZV_NO_RANK, RDZV_EXIT_AGAIN, 0, false, "", "" };
     memcpy(r->loss.host, p->host, sizeof(r->loss.host));
-    (void) snprintf(r->loss.text, sizeof(r->loss.text), "node %u was lost", p->rank.group_rank);
+    (void) snprintf(r->loss.text, sizeof(r->loss.text), "node %d was lost", p->rank.previous);
     r->has_loss = true;
     blame(r);
 }
@@ -623,7 +624,7 @@ static void note_first_done(struct rdzv *r, uint64_t now, const struct rdzv_hell
 {
     uint64_t at = within_round(r, now, h->first_done) + r->cfg.finish_timeout;
 
-    if (r->cfg.finish_timeout > 0 && h->first_done != 0 && at < r->finish_at)
+    if (r->cfg.finish_timeout > 0 && h->first_done != 0 && h->term == r->seq >> RDZV_TERM_SHIFT && at < r->finish_at)
         r->finish_at = at;
 }
 
@@ -648,7 +649,8 @@ static void hello_member(struct rdzv *r, struct peer *p, uint64_t now, const str
 {
     if (h->round != r->round)
         return;
-    note_first_done(r, now, h);
+    if (h->phase != RDZV_NODE_READY) /* what it says of a worker then is of an older round */
+        note_first_done(r, now, h);
     if (h->phase == RDZV_NODE_FAILED) {
         if (h->has_cause)
             note_failure(r, now, p, &h->cause);

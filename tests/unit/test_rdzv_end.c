@@ -187,3 +187,39 @@ Test(rdzv_end, a_spare_takes_over_as_soon_as_the_loss_is_seen)
     cr_expect_leq(g.now - from, 2000);
     rdzv_free(g.r);
 }
+
+Test(rdzv_end, a_worker_of_an_older_round_does_not_start_the_time_to_finish)
+{
+    struct game       g;
+    struct rdzv_hello h;
+
+    init(&g, 2, 2);
+    g.cfg.finish_timeout = 5000;
+    pair(&g);
+    h = hello_of(&g, 1, RDZV_NODE_READY, 1); /* said before it saw that the round is active */
+    h.first_done = g.now - 50;
+    send_hello(&g, 1, &h);
+    live(&g, 1, 2, 9000);
+    cr_expect_eq(status(&g).phase, RDZV_ACTIVE);
+    rdzv_free(g.r);
+}
+
+Test(rdzv_end, what_is_told_after_the_end_does_not_change_its_cause)
+{
+    struct game       g;
+    struct rdzv_hello h;
+
+    init(&g, 2, 2);
+    g.cfg.own = 1001;
+    pair(&g);
+    fail(&g, 2, 0, 3);
+    say(&g, 1, RDZV_NODE_LEAVING, 1); /* before it is known whether that was the first failure */
+    cr_assert_eq(status(&g).phase, RDZV_ENDED);
+    h = hello_of(&g, 2, RDZV_NODE_LEAVING, 1);
+    h.has_cause = true;
+    h.cause = (struct rdzv_cause) { .round = 1, .at = g.now, .code = 7, .text = "exit code 7" };
+    send_hello(&g, 2, &h);
+    cr_expect_eq(status(&g).cause.kind, RDZV_CAUSE_STOPPED);
+    cr_expect_eq(status(&g).cause.code, RDZV_EXIT_AGAIN);
+    rdzv_free(g.r);
+}
