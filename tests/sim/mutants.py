@@ -23,7 +23,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
 LONE = ['agent/core/' + f for f in ('node.c', 'group.c', 'policy.c')]
 MANY = LONE + ['agent/core/' + f for f in ('rdzv.c', 'member.c', 'ranks.c', 'peers.c', 'budget.c', 'admit.c', 'proto.c', 'fields.c', 'rdzv_state.c')]
 SOLO = [f for f in MANY if f not in LONE] + ['store/base/err.c', 'tests/sim/sim_solo.c']
-SIM_RDZV = ['tests/sim/sim_%s.c' % f for f in ('rdzv', 'world', 'check', 'takeover', 'queue')] + ['store/base/err.c']
+SIM_RDZV = ['tests/sim/sim_%s.c' % f for f in ('rdzv', 'world', 'check', 'promise', 'takeover', 'queue')] + ['store/base/err.c']
 GROUP, NODE, POLICY = 'agent/core/group.c', 'agent/core/node.c', 'agent/core/policy.c'
 
 # what is broken, file, old text, new text, why no oracle can see it (None: it must be caught)
@@ -94,7 +94,7 @@ MUTANTS = [
 # the cores in which to plant, the other sources, how to run the simulation, the bugs
 SUITES = [
     (LONE, ['tests/sim/sim_node.c'] + SOLO, [['-n', '20000'], ['-n', '20000', '-m']], MUTANTS),
-    (MANY, SIM_RDZV, [['-n', '4000'], ['-b', '200']], mutants_rdzv.MUTANTS),
+    (MANY, SIM_RDZV, [['-n', '4000'], ['-b', '64']], mutants_rdzv.MUTANTS),
 ]
 NEVER = 8 # times the CPU of a whole run without a bug, and
 NEVER_S = 2 # no less than so many seconds

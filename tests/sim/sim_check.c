@@ -60,6 +60,8 @@ void world_check_coord(struct world *w)
     rdzv_status(w->coord, &s);
     if (w->has_ended && s.phase != RDZV_ENDED)
         world_broken(w, "O6: a job that had ended goes on");
+    if (w->has_ended && (s.cause.kind != w->end.kind || s.cause.code != w->end.code))
+        world_broken(w, "O6: a job that had ended has another cause now");
     if (s.restarts > w->n_failed_rounds - w->n_victim_rounds)
         world_broken(w, "O4: %u restarts, but workers failed in %u rounds, in %u of these because of a loss", s.restarts,
                      w->n_failed_rounds, w->n_victim_rounds);
@@ -73,6 +75,7 @@ void world_check_coord(struct world *w)
         w->end = s.cause;
         w->ended_at = w->now;
         world_trace(w, "ended: kind %d rank %u on %s: %s", (int) s.cause.kind, s.cause.rank, s.cause.host, s.cause.text);
+        promise_ended(w);
         check_first_cause(w);
         check_all_done(w, &s);
     }

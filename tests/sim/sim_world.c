@@ -1,13 +1,12 @@
 #include "tests/sim/sim_world.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-enum { LOST_AFTER = 8000, ORPHAN_BOUND = LOST_AFTER + TERM_GRACE + KILL_GRACE + 2000 };
 
 static const uint64_t never = UINT64_MAX;
 
@@ -197,7 +196,7 @@ void world_arm_coord(struct world *w)
 
 /* ---- an agent's side */
 
-static uint64_t agent_now(const struct agent *a)
+uint64_t world_agent_now(const struct agent *a)
 {
     return (a->w->now + a->offset) / MS;
 }
@@ -232,7 +231,7 @@ static void rearm(struct agent *a)
 static void settle(struct agent *a)
 {
     if (a->is_up)
-        member_settle(&a->m, agent_now(a), !is_any_alive(a), true);
+        member_settle(&a->m, world_agent_now(a), !is_any_alive(a), true);
     if (a->is_up)
         rearm(a);
 }
@@ -250,7 +249,7 @@ static struct round *round_of(struct world *w, const struct rdzv_view *v)
     struct round *r = &w->rounds[v->round % N_ROUNDS_KEPT];
 
     if (v->round > r->number) {
-        *r = (struct round) { v->round, v->group_world, v->world, v->restarts, 0, never, never, r->owner, r->base };
+        *r = (struct round) { v->round, v->group_world, v->world, v->restarts, 0, never, never, never, 0, r->owner, r->base };
         memset(r->owner, 0xff, w->n * sizeof(r->owner[0]));
     }
     if (v->round > w->newest)
@@ -351,6 +350,7 @@ static void op_start(void *ctx, const struct rdzv_view *v)
     a->started_round = v->round;
     a->started_rank = v->group_rank;
     a->failed_at = 0;
+    a->n_signals = 0;
     a->was_lost = false;
     w->n_starts++;
     w->last_start_at = w->now;
@@ -374,6 +374,8 @@ static void op_signal(void *ctx, int signum)
     struct agent *a = ctx;
     unsigned      i;
 
+    if (++a->n_signals > 1 && !a->m.node.policy.is_stopped)
+        world_broken(a->w, "O17: the workers of agent %u are told twice to stop", a->id);
     for (i = 0; i < a->nproc; i++) {
         struct proc *p = &a->procs[i];
 
@@ -418,12 +420,12 @@ static void op_host_store(void *ctx, uint32_t round)
     if (is_any_alive(a))
         world_broken(a->w, "O5: agent %u switches its store under its workers", a->id);
     a->last_store_round = round;
-    member_store_switched(&a->m, agent_now(a), round);
+    member_store_switched(&a->m, world_agent_now(a), round);
 }
 
 static void op_notice(void *ctx, uint64_t ms_left)
 {
-    (void) ctx, (void) ms_left;
+    promise_noticed(ctx, ms_left);
 }
 
 static void op_news(void *ctx, enum member_news news, const struct rdzv_view *view)
@@ -451,7 +453,10 @@ static void op_finish(void *ctx, unsigned status)
     a->status = status;
     a->away_since = a->w->now;
     push_broken(a, a->w->latency);
-    if ((status == MEMBER_EXIT_ORPHAN || status == MEMBER_EXIT_REFUSED) && !is_left && !a->w->has_ended)
+    if (is_left && !a->w->has_ended && a->id != a->w->host && world_chance(a->w, 50000)) /* another takes its place */
+        world_boot(a->w, a->w->now + 500 * MS + world_random(a->w, 15000 * MS), a->id);
+    else if (a->w->beheaded_at == 0 && (status == MEMBER_EXIT_ORPHAN || status == MEMBER_EXIT_REFUSED) && !is_left &&
+             !a->w->has_ended)
         world_boot(a->w, a->w->now + 1000 * MS + world_random(a->w, 2000 * MS), a->id); /* whoever runs it tries again */
     else if (!a->w->has_ended)
         a->is_gone = true;
@@ -480,10 +485,13 @@ static void boot(struct world *w, struct agent *a)
     a->is_up = true;
     a->has_exited = false;
     a->started_round = 0;
+    memset(a->procs, 0, sizeof(a->procs)); /* what its predecessor could not end is on another machine */
     a->wake_at = never;
     cfg.incarnation = world_random(w, never);
+    if (a->id == 0 && a->boots == 1 && w->cfg.own != 0)
+        cfg.incarnation = w->cfg.own;
     world_trace(w, "agent %u boots", a->id);
-    member_init(&a->m, &cfg, agent_now(a), &ops, a);
+    member_init(&a->m, &cfg, world_agent_now(a), &ops, a);
     rearm(a);
 }
 
@@ -531,7 +539,8 @@ static void note_failure(struct agent *a)
 
 static void wake(struct agent *a)
 {
-    unsigned i;
+    enum policy_exit how;
+    unsigned         i;
 
     a->wake_at = never;
     for (i = 0; i < a->nproc && a->is_up; i++) {
@@ -540,10 +549,13 @@ static void wake(struct agent *a)
         if (!p->is_alive || p->is_stuck || p->ends_at > a->w->now)
             continue;
         p->is_alive = false;
-        if (member_exited(&a->m, agent_now(a), p->status, false) == POLICY_FAILURE)
+        how = member_exited(&a->m, world_agent_now(a), p->status, false);
+        if (how == POLICY_FAILURE)
             note_failure(a);
+        else if (how == POLICY_OK)
+            promise_done(a);
     }
-    if (a->is_up && agent_now(a) >= member_deadline(&a->m) && member_tick(&a->m, agent_now(a)))
+    if (a->is_up && world_agent_now(a) >= member_deadline(&a->m) && member_tick(&a->m, world_agent_now(a)))
         note_failure(a);
     settle(a);
 }
@@ -564,6 +576,26 @@ void world_kill_agent(struct agent *a, bool is_seen)
     cascade(w, a, a->started_round, 2000 * MS);
 }
 
+static void cut(struct agent *a, enum fault fault, uint64_t heals_in)
+{
+    struct world *w = a->w;
+
+    a->away_since = w->now;
+    a->is_cut_in = a->is_cut_in || fault != FAULT_CUT_OUT;
+    a->is_cut_out = a->is_cut_out || fault != FAULT_CUT_IN;
+    cascade(w, a, a->started_round, 2000 * MS);
+    queue_push(&w->queue, (struct event) { .at = w->now + heals_in, .kind = EV_HEAL, .agent = a->id });
+}
+
+static void partition(struct world *w, uint64_t heals_in)
+{
+    uint32_t i;
+
+    for (i = 0; i < w->n; i++)
+        if (w->agents[i].is_up && i != w->host && world_chance(w, 50000))
+            cut(&w->agents[i], FAULT_CUT, heals_in);
+}
+
 static void strike(struct world *w, struct agent *a, enum fault fault)
 {
     uint64_t heals_in = 100 * MS + world_random(w, 20000 * MS);
@@ -577,10 +609,18 @@ static void strike(struct world *w, struct agent *a, enum fault fault)
         takeover_begin(w, fault == FAULT_USURP);
         return;
     }
-    if (!a->is_up || a->id == w->host)
+    if (fault == FAULT_BEHEAD) {
+        promise_behead(w);
+        return;
+    }
+    if (fault == FAULT_PARTITION) {
+        partition(w, heals_in);
+        return;
+    }
+    if (!a->is_up || (a->id == w->host && (w->is_durable || (fault != FAULT_TERM && fault != FAULT_NOTICE))))
         return;
     world_trace(w, "agent %u: fault %d", a->id, (int) fault);
-    if (fault != FAULT_FLAP && fault != FAULT_TERM)
+    if (fault != FAULT_FLAP && fault != FAULT_TERM && fault != FAULT_NOTICE)
         a->away_since = w->now;
     if (fault == FAULT_CRASH || fault == FAULT_POWER) {
         world_kill_agent(a, fault == FAULT_CRASH);
@@ -594,14 +634,16 @@ static void strike(struct world *w, struct agent *a, enum fault fault)
         a->link = ++w->last_link * w->n + a->id;
         queue_push(&w->queue, (struct event) {
             .at = w->now + world_random(w, 600 * MS), .kind = EV_CONNECT, .agent = a->id, .arg = a->boots });
+    } else if (fault == FAULT_NOTICE) {
+        promise_announce(a);
+        rearm(a);
     } else if (fault == FAULT_TERM) {
-        member_signal(&a->m, agent_now(a), SIGTERM);
+        if (a->id == w->host)
+            promise_host_leaves(w);
+        member_signal(&a->m, world_agent_now(a), SIGTERM);
         settle(a);
     } else {
-        a->is_cut_in = a->is_cut_in || fault != FAULT_CUT_OUT;
-        a->is_cut_out = a->is_cut_out || fault != FAULT_CUT_IN;
-        cascade(w, a, a->started_round, 2000 * MS);
-        queue_push(&w->queue, (struct event) { .at = w->now + heals_in, .kind = EV_HEAL, .agent = a->id });
+        cut(a, fault, heals_in);
     }
 }
 
@@ -628,9 +670,9 @@ static void to_agent(struct world *w, const struct event *e)
         return;
     receive(w, e->blob, &m);
     if (m.type == PROTO_VIEW)
-        member_view(&a->m, agent_now(a), &m.u.view);
+        member_view(&a->m, world_agent_now(a), &m.u.view);
     else
-        member_refused(&a->m, agent_now(a), &m.u.refused);
+        member_refused(&a->m, world_agent_now(a), &m.u.refused);
     settle(a);
 }
 
@@ -671,7 +713,7 @@ static void handle(struct world *w, const struct event *e)
         break;
     case EV_CONNECT:
         if (a->is_up && e->arg == a->boots) {
-            member_connected(&a->m, agent_now(a));
+            member_connected(&a->m, world_agent_now(a));
             rearm(a);
         }
         break;
@@ -707,6 +749,7 @@ static void check_absent(struct world *w)
         if (a && a->started_round == s.round && (!a->is_up || a->is_cut_out) && !a->m.is_done && w->now - a->away_since > bound)
             world_broken(w, "O3: round %u goes on without agent %u", s.round, a->id);
     }
+    promise_check(w);
     for (k = 0; k < w->n; k++) {
         const struct agent *a = &w->agents[k];
 
@@ -761,6 +804,13 @@ bool world_is_settled(const struct world *w)
     return n_busy <= s.n_members && n_busy + s.n_done >= s.n_members; /* who is done may have crashed since */
 }
 
+static uint64_t bytes_used(void)
+{
+    struct mallinfo2 m = mallinfo2();
+
+    return m.uordblks + m.hblkhd;
+}
+
 void world_init(struct world *w, uint64_t seed, uint32_t n_agents, const struct rdzv_cfg *cfg)
 {
     struct cc_err err = { 0 };
@@ -777,7 +827,9 @@ void world_init(struct world *w, uint64_t seed, uint32_t n_agents, const struct 
         if (!w->rounds[i].owner || !w->rounds[i].base)
             abort();
     }
+    w->coord_bytes = bytes_used();
     w->coord = rdzv_new(cfg, 0, &world_coord_ops, w, &err);
+    w->coord_bytes = bytes_used() - w->coord_bytes;
     if (!w->coord || !w->agents)
         world_broken(w, "%s", err.msg);
     for (i = 0; i < n_agents; i++) {

@@ -16,7 +16,8 @@
 #include "tests/sim/sim_queue.h"
 
 enum { MAX_PROCS = 8, N_ROUNDS_KEPT = 8 };
-enum { TERM_GRACE = 3000, KILL_GRACE = 500, SWEEP_GRACE = 200, MS = 1000 };
+enum { TERM_GRACE = 3000, KILL_GRACE = 500, SWEEP_GRACE = 200, MS = 1000, NOTICE_MS = 60000 };
+enum { LOST_AFTER = 8000, ORPHAN_BOUND = LOST_AFTER + TERM_GRACE + KILL_GRACE + 2000 };
 
 struct proc {
     bool     is_alive, is_stuck, ignores_term, is_ending;
@@ -38,6 +39,8 @@ struct agent {
     uint32_t      nproc, last_store_round, started_round, started_rank;
     struct proc   procs[MAX_PROCS];
     uint64_t      failed_at;     /* of the first failure in started_round; 0: none */
+    uint32_t      rank_before;   /* for a test's own use */
+    unsigned      n_signals;     /* to the workers of started_round */
     bool             has_held;   /* a view for it waits until the state of the coordinator is saved */
     struct rdzv_view held;
     uint64_t         held_link, held_needs;
@@ -46,6 +49,8 @@ struct agent {
 struct round { /* what the first that started in it was told */
     uint32_t  number, group_world, world, restarts, n_started;
     uint64_t  first_failure, first_loss;
+    uint64_t  first_done;     /* a worker ended well */
+    uint32_t  first_done_by;
     uint32_t *owner, *base; /* by group rank; UINT32_MAX: did not start */
 };
 
@@ -86,10 +91,17 @@ struct world {
     uint64_t      term;
     struct image  saved, pending;
     uint32_t      n_takeovers;
+    uint64_t      host_left_at, beheaded_at, noticed_at; /* 0: not yet */
+    uint32_t      notice_from;
+    uint64_t      coord_bytes;   /* that the coordinator took at birth */
 };
 
-/* DEPOSE: the coordinator is gone, but its agent lives on; USURP: both are gone.  Only when it is_durable. */
-enum fault { FAULT_CRASH, FAULT_POWER, FAULT_CUT, FAULT_CUT_IN, FAULT_CUT_OUT, FAULT_FLAP, FAULT_STALL, FAULT_DEPOSE, FAULT_USURP, FAULT_TERM, N_FAULTS };
+/* DEPOSE: the coordinator is gone, but its agent lives on; USURP: both are gone.  Only when it is_durable; BEHEAD, both for
+ * good, only when not.  PARTITION cuts some of the agents off together.  NOTICE announces a pre-emption. */
+enum fault {
+    FAULT_CRASH, FAULT_POWER, FAULT_CUT, FAULT_CUT_IN, FAULT_CUT_OUT, FAULT_FLAP, FAULT_STALL, FAULT_PARTITION, FAULT_DEPOSE,
+    FAULT_USURP, FAULT_BEHEAD, FAULT_TERM, FAULT_NOTICE, N_FAULTS
+};
 
 void world_init(struct world *w, uint64_t seed, uint32_t n_agents, const struct rdzv_cfg *cfg);
 void world_free(struct world *w);
@@ -115,6 +127,17 @@ void takeover_saved(struct world *w, uint64_t term);
 void takeover_begin(struct world *w, bool agent_dies);
 void takeover_end(struct world *w);
 
+/* sim_promise.c: what is to follow from these */
+void promise_host_leaves(struct world *w);
+void promise_behead(struct world *w);
+void promise_announce(struct agent *a);
+void promise_noticed(const struct agent *a, uint64_t ms_left);
+void promise_done(struct agent *a);
+void promise_ended(const struct world *w);
+void promise_check(const struct world *w);
+void promise_orphans_ended(const struct world *w);
+
+uint64_t world_agent_now(const struct agent *a);
 uint64_t world_random(struct world *w, uint64_t n);
 bool world_chance(struct world *w, uint32_t of_100000);
 __attribute__((noreturn, format(printf, 2, 3))) void world_broken(const struct world *w, const char *fmt, ...);
