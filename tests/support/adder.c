@@ -4,8 +4,8 @@
  *
  * In step t every rank adds its share of the numbers 1 to NUMBERS, each times t, to a counter of the store; when all have,
  * rank 0 writes `t total` to FOLDER/checkpoint, from which a later round goes on.  What comes out depends on neither the
- * number of ranks nor what happens to them.  Every rank ends after the step in which rank 0 sees FOLDER/enough; rank 0 then writes
- * `t total` to FOLDER/answer if the total is right, and fails if it is not.  A store that fails ends a rank with 97.
+ * number of ranks nor what happens to them.  Every rank ends after the step in which rank 0 sees FOLDER/enough; rank 0
+ * then writes `t total` to FOLDER/answer if the total is right, and fails if it is not.  A store that fails ends a rank with 97.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -133,11 +133,12 @@ int main(int argc, char **argv)
 {
     long                    rank = number("RANK"), world = number("WORLD_SIZE"), pace = argc == 3 ? strtol(argv[2], NULL, 10) : 0;
     struct timespec         step = { pace / 1000, pace % 1000 * 1000000 };
-    struct store_client_cfg cfg = { .host = getenv("MASTER_ADDR"), .port = (uint16_t) number("MASTER_PORT"), .timeout_ms = WAIT_MS };
+    struct store_client_cfg cfg = { .port = (uint16_t) number("MASTER_PORT"), .timeout_ms = WAIT_MS };
     int64_t                 t = 0, total = 0, is_over = 0;
 
     if (argc != 3 || rank < 0 || world < 1)
         return 2;
+    cfg.host = getenv("MASTER_ADDR");
     must(store_client_connect(&store, &cfg, WAIT_MS, &err));
     if (rank == 0) {
         read_checkpoint(argv[1], &t, &total);

@@ -8,7 +8,8 @@
  *   go, go.RANK    ends well
  *   fail.RANK      is taken (it becomes failed.RANK.COUNT, so it works once) and holds how to fail: an exit code, or -SIGNAL
  * SIGUSR1 and SIGUSR2 are printed, `got USR1 rank=1`.  SIGTERM ends it; with --term after `saved rank=1` and so many
- * milliseconds, with code 0; with --deaf not at all.  A meeting that fails ends it with 97, one with strangers with 98.  Whatever goes wrong with the test, it ends by itself after LIFE_MS.
+ * milliseconds, with code 0; with --deaf not at all.  A meeting that fails ends it with 97, one with strangers with 98.
+ * Whatever goes wrong with the test, it ends by itself after LIFE_MS.
  */
 #include <errno.h>
 #include <signal.h>
