@@ -197,17 +197,30 @@ static void describe_cause(const struct agent *a, char *buf, size_t size)
         (void) snprintf(buf, size, "%s%s%s", c->host, c->host[0] ? ": " : "", c->text);
 }
 
+/* Why the next round follows the one that has ended here; "" when this node does not know. */
+static void describe_change(const struct agent *a, const struct rdzv_view *next, char *buf, size_t size)
+{
+    unsigned before = a->attempt.round.group_world, now = next->group_world;
+
+    buf[0] = '\0';
+    if (party_cause(a->party)->round == a->attempt.round.round) /* else it is that of an earlier one */
+        describe_cause(a, buf, size);
+    else if (now > before)
+        (void) snprintf(buf, size, "%u more node%s came", now - before, plural(now - before));
+}
+
 static void say_restarting(const struct agent *a, const struct rdzv_view *next)
 {
     unsigned n = next->world;
     char     why[400];
 
-    describe_cause(a, why, sizeof why);
+    describe_change(a, next, why, sizeof why);
     if (next->restarts > a->attempt.round.restarts)
-        say(a, 0, "ccrun: %s; restarting all %u workers, restart %u of %u\n", why, n, next->restarts, a->cfg->max_restarts);
+        say(a, 0, "ccrun: %s; restarting all %u workers, restart %u of %u\n", why[0] ? why : "another node failed", n,
+            next->restarts, a->cfg->max_restarts);
     else
-        say(a, 0, "ccrun: %s%sround %u starts with %u worker%s on %u node%s\n", why, why[0] ? "; " : "", next->round, n, plural(n),
-            next->group_world, plural(next->group_world));
+        say(a, 0, "ccrun: %s%sround %u starts with %u worker%s on %u node%s\n", why, why[0] ? "; " : "", next->round, n,
+            plural(n), next->group_world, plural(next->group_world));
 }
 
 static void on_started(void *ctx)
@@ -344,8 +357,8 @@ static void say_ended(const struct agent *a, const struct rdzv_view *v)
     char why[400];
 
     if (v->cause.kind == RDZV_CAUSE_SAME)
-        say(a, 0, "ccrun: rank %u failed in the same way again and again, soon after each start: another restart would not help\n",
-            v->cause.rank);
+        say(a, 0, "ccrun: rank %u failed in the same way again and again, soon after each start: another restart would not "
+                  "help\n", v->cause.rank);
     if (v->cause.is_final && is_no_restart_code(a, v->cause.code))
         say(a, 0, "ccrun: status %u is one of --no-restart-codes: no restart\n", v->cause.code);
     if (v->cause.kind == RDZV_CAUSE_NONE || tell_is_ours(&a->tell, &v->cause))

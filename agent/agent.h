@@ -68,7 +68,8 @@ struct agent_cfg {
     int             verbosity;    /* -1 quiet, 0, 1, 2 */
 };
 
-/* The variables of the workers' environment in a round, for --print-env as for the real thing.  Strings are borrowed from both. */
+/* The variables of the workers' environment in a round, for --print-env as for the real thing.  Strings are borrowed from
+ * both. */
 struct workerenv_job agent_env_of(const struct agent_cfg *cfg, const struct rdzv_view *round);
 
 /* keeper_fd: end of file on it means that the keeper is gone and the tree must go too; -1: there is no keeper. */

@@ -166,15 +166,20 @@ static void name_limit(const struct attempt *a, int r, struct cc_err *err)
         (void) cc_fail(err, r, "%s; the number of processes is limited (ulimit -u, or pids.max of the cgroup)", was.msg);
 }
 
-/* The workers keep the limit that we were started with; a soft limit of 1024 is not enough for us and 200 of them. */
+/* The workers keep the limit that we were started with; a soft limit of 1024 is not enough for us and 200 of them, nor for the
+ * agents and workers of other nodes, whose number nobody knows yet. */
 void attempt_raise_nofile(struct attempt *a)
 {
     rlim_t        need = FILES_OWN + (rlim_t) a->cfg->nproc * FILES_PER_WORKER;
     struct rlimit lim;
 
-    if (getrlimit(RLIMIT_NOFILE, &a->nofile) < 0 || a->nofile.rlim_cur >= need)
+    if (getrlimit(RLIMIT_NOFILE, &a->nofile) < 0)
         return;
     lim = a->nofile;
+    if (a->cfg->party.hosting != PARTY_ALONE)
+        need = lim.rlim_max;
+    if (lim.rlim_cur >= need)
+        return;
     lim.rlim_cur = need < lim.rlim_max ? need : lim.rlim_max;
     a->is_nofile_raised = setrlimit(RLIMIT_NOFILE, &lim) == 0;
 }

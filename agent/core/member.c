@@ -178,8 +178,16 @@ static bool has_failed(const struct member *m)
     return m->view.phase == RDZV_ENDED && (k == RDZV_CAUSE_WORKER || k == RDZV_CAUSE_SAME || k == RDZV_CAUSE_UNFINISHED);
 }
 
+/* As scancel does: every node was told to stop, and the end that the host made of it is no other one. */
+static bool is_stopped_with_job(const struct member *m)
+{
+    return m->node.policy.is_stopped && m->view.cause.kind == RDZV_CAUSE_STOPPED;
+}
+
 static unsigned ended_status(const struct member *m)
 {
+    if (is_stopped_with_job(m))
+        return policy_exit_status(&m->node.policy);
     if (has_failed(m))
         return m->view.cause.code;
     if (m->is_stuck)
@@ -209,7 +217,8 @@ static int end_if_due(struct member *m, uint64_t now)
     if (m->is_busy)
         return 1;
     if (is_ended) {
-        m->ops->news(m->ctx, MEMBER_ENDED, &m->view);
+        if (!is_stopped_with_job(m))
+            m->ops->news(m->ctx, MEMBER_ENDED, &m->view);
         finish(m, now, ended_status(m));
     } else if (m->is_stuck) {
         finish(m, now, ended_status(m));

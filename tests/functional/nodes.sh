@@ -87,6 +87,8 @@ sees b '1/2:0'
 agent c
 sees a '0/1:0 0/2:0 0/3:0'
 sees c '2/3:0'
+for x in a:2 a:3 b:3; do has "${x%:*}.err" "1 more node came; round ${x#*:} starts with ${x#*:} workers on ${x#*:} nodes"; done
+lacks c.err 'round 3 starts'
 same 1 "$(sed -n 's/^up .* nodes=3 .* at=\([^ ]*\) .*/\1/p' a.out b.out c.out | sort -u | wc -l)"
 all_go
 well a b c
@@ -430,5 +432,21 @@ all_go
 for i in $(count 32); do well "n$i"; done
 in_time "$from" 4000
 ! grep -i reset n*.err
+X
+
+it 'a soft limit of open files is no limit of nodes, and still the one of the workers' <<'X'
+nodes 24 -q
+printf '#!/bin/sh\nulimit -Sn 40; exec "%s" "$@"\n' "$CCRUN" >limited
+printf 'ulimit -Sn >nofile.$RANK; exec "%s"\n' "$SUPPORT/puppet" >w.sh
+chmod +x limited
+WORKER='sh w.sh'
+CCRUN=$T/limited agent a --node-rank 0
+joined 0
+for i in $(count 23); do agent "n$i"; done
+wait_for '[ "$(cat a.out n*.out | grep -c "^up .*nodes=24 ")" -eq 24 ]' 30
+same 40 "$(cat nofile.0)"
+all_go
+well a
+for i in $(count 23); do well "n$i"; done
 X
 done_testing

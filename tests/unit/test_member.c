@@ -460,6 +460,28 @@ Test(member, a_signal_makes_it_leave_and_says_so_at_once)
     cr_expect(l.is_finished && l.status == 128 + SIGINT);
 }
 
+Test(member, a_job_that_is_stopped_on_all_nodes_is_a_stop_on_each_whoever_was_heard_first)
+{
+    struct log       l;
+    struct rdzv_view v;
+
+    for (unsigned is_last = 0; is_last < 2; is_last++) {
+        run(&l);
+        if (!is_last)
+            member_signal(&l.m, l.now, SIGTERM);
+        v = view_of(&l, 1, RDZV_ENDED);
+        v.has_cause = true;
+        v.cause = (struct rdzv_cause) { .kind = RDZV_CAUSE_STOPPED, .code = 75 };
+        member_view(&l.m, l.now, &v);
+        if (is_last)
+            member_signal(&l.m, l.now, SIGTERM);
+        exits(&l, SIGTERM);
+        exits(&l, SIGTERM);
+        cr_expect(l.is_finished && l.status == 128 + SIGTERM, "%u: status %u", is_last, l.status);
+        cr_expect_neq(l.news, MEMBER_ENDED);
+    }
+}
+
 Test(member, what_outlives_sigkill_is_told_and_keeps_the_node_out)
 {
     struct log l;
