@@ -17,6 +17,7 @@
 #include "store/core/pace.h"
 #include "store/core/session.h"
 #include "store/listen.h"
+#include "store/sendlot.h"
 
 enum {
     READ_SIZE = 64 << 10,    /* what one client may make us do in one turn */
@@ -24,6 +25,8 @@ enum {
     LOG_WINDOW_MS = 10000,
     LOG_MAX = 20, /* sentences in a window */
     OTHER_FIRST = 0x80,
+    LOT_MIN = 8,       /* answers at once: fewer are sent one by one */
+    LOTS_TO_LEARN = 64, /* so often, and it is worth to prepare for more */
     ANY_PORT_TRIES = 16,
 };
 
@@ -60,6 +63,8 @@ struct store_server {
     uint16_t                port;
     unsigned    n_clients, n_dirty, n_events; /* n_events: requests and connections of this turn */
     struct pace pace;
+    struct sendlot *lot; /* NULL: not worth it yet, or not to be had */
+    unsigned n_lots;
     uv_check_t  after_poll; /* answers go out when all that has come was run: one send for each client */
     uv_idle_t   more;       /* active: somebody has work left that no event will announce */
     unsigned    n_open;     /* handles that libuv still knows */
@@ -121,6 +126,7 @@ static void on_handle_closed(struct store_server *s)
     if (--s->n_open > 0 || !s->is_closing)
         return;
     session_space_free(&s->space);
+    s->lot = sendlot_free(s->lot);
     free(s);
     if (on_closed)
         on_closed(ctx);
@@ -317,11 +323,43 @@ static void on_more(uv_idle_t *idle)
     (void) idle; /* its being active keeps the loop from sleeping */
 }
 
+static void on_sent(void *owner, size_t n)
+{
+    struct client *c = owner;
+
+    session_sent(&c->session, n);
+}
+
+/* Of those who have something to read now, as much as goes out at once; flush() sees to the rest. */
+static void send_lots(struct store_server *s)
+{
+    struct client *c;
+
+    if (s->n_dirty < LOT_MIN)
+        return;
+    if (s->n_lots < LOTS_TO_LEARN && ++s->n_lots == LOTS_TO_LEARN)
+        s->lot = sendlot_new();
+    if (!s->lot)
+        return;
+    TAILQ_FOREACH (c, &s->dirty, dirty) {
+        const struct cc_buf *out = &c->session.out;
+
+        if (c->session.is_broken || cc_buf_len(out) == 0)
+            continue;
+        if (!sendlot_add(s->lot, c->fd, cc_buf_data(out), cc_buf_len(out), c)) {
+            sendlot_go(s->lot, on_sent);
+            (void) sendlot_add(s->lot, c->fd, cc_buf_data(out), cc_buf_len(out), c);
+        }
+    }
+    sendlot_go(s->lot, on_sent);
+}
+
 /* Everyone who has something to read now; who gets something meanwhile has its turn later. */
 static void flush_all(struct store_server *s)
 {
     struct client *last = TAILQ_LAST(&s->dirty, client_list), *c = NULL;
 
+    send_lots(s);
     while (c != last) {
         c = TAILQ_FIRST(&s->dirty);
         set_clean(c);
