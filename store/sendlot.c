@@ -50,14 +50,14 @@ bool sendlot_add(struct sendlot *l, int fd, const void *bytes, size_t n, void *o
     return true;
 }
 
-/* A write to a socket that the peer has reset raises SIGPIPE, and here is no MSG_NOSIGNAL to forbid it.  So it is blocked
- * meanwhile, and taken back unless it was there before. */
+/* A write to a socket that the peer has reset raises SIGPIPE, and here is no MSG_NOSIGNAL to forbid it.  So
+ * it is blocked meanwhile, and taken back unless it was there before. */
 static long submit_quietly(struct sendlot *l)
 {
     static const struct timespec at_once = { 0 };
-    sigset_t pipe, old, before;
-    long     n, i;
-    bool     is_raised = false;
+    sigset_t                     pipe, old, before;
+    long                         n, i;
+    bool                         is_raised = false;
 
     (void) sigemptyset(&pipe);
     (void) sigaddset(&pipe, SIGPIPE);

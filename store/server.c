@@ -25,7 +25,7 @@ enum {
     LOG_WINDOW_MS = 10000,
     LOG_MAX = 20, /* sentences in a window */
     OTHER_FIRST = 0x80,
-    LOT_MIN = 8,       /* answers at once: fewer are sent one by one */
+    LOT_MIN = 8,        /* answers at once: fewer are sent one by one */
     LOTS_TO_LEARN = 64, /* so often, and it is worth to prepare for more */
     ANY_PORT_TRIES = 16,
 };
@@ -61,15 +61,15 @@ struct store_server {
     unsigned                n_listeners, n_watched;
     int                     spare_fd;
     uint16_t                port;
-    unsigned    n_clients, n_dirty, n_events; /* n_events: requests and connections of this turn */
-    struct pace pace;
+    unsigned        n_clients, n_dirty, n_events; /* n_events: requests and connections of this turn */
+    struct pace     pace;
     struct sendlot *lot; /* NULL: not worth it yet, or not to be had */
-    unsigned n_lots;
-    uv_check_t  after_poll; /* answers go out when all that has come was run: one send for each client */
-    uv_idle_t   more;       /* active: somebody has work left that no event will announce */
-    unsigned    n_open;     /* handles that libuv still knows */
-    bool        is_closing;
-    bool        is_between; /* rounds: clients are refused */
+    unsigned        n_lots;
+    uv_check_t      after_poll; /* answers go out when all that has come was run: one send for each client */
+    uv_idle_t       more;       /* active: somebody has work left that no event will announce */
+    unsigned        n_open;     /* handles that libuv still knows */
+    bool            is_closing;
+    bool            is_between; /* rounds: clients are refused */
     void (*on_closed)(void *ctx);
     void    *on_closed_ctx;
     uint64_t log_since;
@@ -341,7 +341,8 @@ static void send_lots(struct store_server *s)
         s->lot = sendlot_new();
     if (!s->lot)
         return;
-    TAILQ_FOREACH (c, &s->dirty, dirty) {
+    TAILQ_FOREACH(c, &s->dirty, dirty)
+    {
         const struct cc_buf *out = &c->session.out;
 
         if (c->session.is_broken || cc_buf_len(out) == 0)
@@ -465,7 +466,8 @@ static int add_listener(struct store_server *s, const char *host, struct cc_err 
     return 0;
 }
 
-/* All of the addresses at one port.  Any one: what the first address gives may be taken at another, so that is tried again. */
+/* All of the addresses at one port.  Any one: what the first address gives may be taken at another, so that
+ * is tried again. */
 static int listen_on_all(struct store_server *s, const struct store_server_cfg *cfg, struct cc_err *err)
 {
     int r, tries = 0;
