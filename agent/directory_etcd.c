@@ -101,7 +101,8 @@ static void follow(struct etcd_directory *f, const struct etcd_answer *a)
     if (directory_read((const char *) a->kv.value, a->kv.n, &h, &o) < 0) {
         char why[CC_ERR_MSG_MAX];
 
-        (void) snprintf(why, sizeof why, "the key %s in etcd is not ccrun's: remove it, or choose another etcd_prefix", f->host_key);
+        (void) snprintf(why, sizeof why, "the key %s in etcd is not ccrun's: remove it, or choose another etcd_prefix",
+                        f->host_key);
         note(f, why);
         return;
     }
@@ -429,8 +430,8 @@ static int set_keys(struct etcd_directory *f, const struct directory_cfg *cfg, s
     while (len > 0 && prefix[len - 1] == '/')
         len--;
     if (len + strlen(cfg->job) + 8 > KEY_MAX)
-        return cc_fail(err, -EINVAL, "etcd_prefix and the id of the job have %zu characters, at most %d can be", len + strlen(cfg->job),
-                       KEY_MAX - 8);
+        return cc_fail(err, -EINVAL, "etcd_prefix and the id of the job have %zu characters, at most %d can be",
+                       len + strlen(cfg->job), KEY_MAX - 8);
     (void) snprintf(f->host_key, sizeof f->host_key, "%.*s/%s/host", (int) len, prefix, cfg->job);
     (void) snprintf(f->state_key, sizeof f->state_key, "%.*s/%s/state", (int) len, prefix, cfg->job);
     return 0;

@@ -80,7 +80,8 @@ static uint64_t start_of(int64_t pid)
         return 0;
     text[n] = '\0';
     at = strrchr(text, ')'); /* of the name, which may be anything */
-    if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64, &started) != 1)
+    if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+                      &started) != 1)
         return 0;
     return started;
 }
@@ -170,7 +171,7 @@ static int64_t age_ms(const struct timespec *then, const struct timespec *now)
 static int clock_of_files(const struct file_directory *f, struct timespec *ret)
 {
     CC_AUTO_FD int fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    struct stat    st;
+    struct stat    st = { 0 };
     int            r = fd < 0 || futimens(fd, NULL) < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 
     if (fd >= 0)
@@ -183,7 +184,7 @@ static int clock_of_files(const struct file_directory *f, struct timespec *ret)
 /* "": the host is there as far as can be told. */
 static void find_stale(struct file_directory *f, const struct look *l, char *why, size_t size)
 {
-    struct timespec now;
+    struct timespec now = { 0 };
     bool            is_new = strcmp(l->line, f->seen) != 0 || memcmp(&l->time, &f->seen_time, sizeof l->time) != 0;
     int64_t         age = clock_of_files(f, &now) == 0 ? age_ms(&l->time, &now) : 0;
 
@@ -198,8 +199,8 @@ static void find_stale(struct file_directory *f, const struct look *l, char *why
     else if (is_seen_gone(f, &l->owner))
         (void) snprintf(why, size, "'%.200s' is stale, owner pid %" PRId64 " on %s is gone", f->path, l->owner.pid, l->host.name);
     else if (age > STALE_MS || cc_monotonic_ms() - f->seen_at > STALE_MS)
-        (void) snprintf(why, size, "'%.200s' is stale: its owner, pid %" PRId64 " on %s, has not touched it for %" PRId64 " s", f->path,
-                        l->owner.pid, l->host.name, (age > STALE_MS ? age : STALE_MS) / 1000);
+        (void) snprintf(why, size, "'%.200s' is stale: its owner, pid %" PRId64 " on %s, has not touched it for %" PRId64 " s",
+                        f->path, l->owner.pid, l->host.name, (age > STALE_MS ? age : STALE_MS) / 1000);
 }
 
 /* ---- a place of our own */
@@ -218,7 +219,7 @@ static void hand_over_state(struct file_directory *f)
 {
     CC_AUTO_FD int     fd = open(f->state, O_RDONLY | O_CLOEXEC);
     CC_AUTO_FREE uint8_t *bytes = NULL;
-    struct timespec    now;
+    struct timespec    now = { 0 };
     struct stat        st;
     ssize_t            n = 0;
 

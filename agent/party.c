@@ -537,7 +537,7 @@ static void on_stranger(void *ctx)
 
     if (p->stage == STAGE_JOINING && p->is_port_taken && host_after_all(p, &err) < 0)
         party_finish_with(p, PARTY_EXIT_USAGE, err.msg);
-    else if (p->stage == STAGE_JOINING)
+    else if (p->stage == STAGE_JOINING && !p->directory) /* who was elected just now is not ready yet: it will be */
         p->ops->say(p->ctx, 0, uplink_trouble(p->uplink));
     p->ops->woken(p->ctx);
 }

@@ -1,7 +1,8 @@
 /* etcd.h - a client of etcd v3 on the loop's thread, by its JSON gateway.
  *
  * Several endpoints are members of one cluster: when one does not answer, or has no leader, the next is asked, and the one that
- * answered is asked first from then on.  Every call ends in time with one done(), later than the call itself but when there is no memory.
+ * answered is asked first from then on.  Every call ends in time with one done(), later than the call itself but when there is
+ * no memory.
  * A call that is tried again may have worked the first time: see each.
  */
 #ifndef STORE_ETCD_H

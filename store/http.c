@@ -1,5 +1,6 @@
 #include "store/http.h"
 
+#include <assert.h>
 #include <curl/curl.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -381,6 +382,7 @@ struct http *http_new(uv_loop_t *loop, const struct http_cfg *cfg, struct cc_err
         free_http(h);
         return NULL;
     }
+    assert(h->curl.multi_init); /* load() has found them all */
     h->multi = h->curl.multi_init();
     if (!h->multi) {
         (void) cc_fail(err, -ENOMEM, "no memory to speak HTTP");

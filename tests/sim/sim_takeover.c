@@ -59,7 +59,8 @@ void takeover_save(struct world *w)
     w->pending.n = rdzv_save(w->coord, world_coord_now(w), w->pending.bytes);
     w->pending.version = newest;
     queue_push(&w->queue, (struct event) {
-        .at = w->now + world_random(w, (world_chance(w, 10000) ? SLOW_SAVE_MS : SAVE_MS) * MS), .kind = EV_SAVED, .arg = w->term });
+        .at = w->now + world_random(w, (world_chance(w, 10000) ? SLOW_SAVE_MS : SAVE_MS) * MS), .kind = EV_SAVED,
+        .arg = w->term });
 }
 
 static void keep_pending(struct world *w)

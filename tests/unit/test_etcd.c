@@ -67,7 +67,8 @@ static void give(struct visitor *v, const struct reply *r)
     if (is_stream)
         (void) snprintf(o->text, sizeof o->text, "HTTP/1.0 %d x\r\n\r\n%s", r->status, r->body);
     else
-        (void) snprintf(o->text, sizeof o->text, "HTTP/1.1 %d x\r\nContent-Length: %zu\r\n\r\n%s", r->status, strlen(r->body), r->body);
+        (void) snprintf(o->text, sizeof o->text, "HTTP/1.1 %d x\r\nContent-Length: %zu\r\n\r\n%s", r->status,
+                        strlen(r->body), r->body);
     buf = uv_buf_init(o->text, (unsigned) strlen(o->text));
     cr_assert_eq(uv_write(&o->req, (uv_stream_t *) &v->tcp, &buf, 1, on_written), 0);
 }
@@ -75,7 +76,8 @@ static void give(struct visitor *v, const struct reply *r)
 static void serve(struct visitor *v)
 {
     struct stub *s = v->s;
-    const char  *end = strstr(v->in, "\r\n\r\n"), *length = strstr(v->in, "Content-Length:"), *token = strstr(v->in, "Authorization: ");
+    const char  *end = strstr(v->in, "\r\n\r\n"), *length = strstr(v->in, "Content-Length:");
+    const char  *token = strstr(v->in, "Authorization: ");
     unsigned     i = s->n_asked;
     size_t       n;
 
@@ -165,9 +167,11 @@ static void on_answer(void *ctx, const struct etcd_answer *a)
 static void open_game(struct game *g, const char *user)
 {
     char            endpoints[64];
-    struct etcd_cfg cfg = { .endpoints = endpoints, .user = user, .password = "secret", .try_timeout = 500, .call_timeout = 5000 };
+    struct etcd_cfg cfg = { .endpoints = endpoints, .user = user, .password = "secret" };
     struct cc_err   err = { 0 };
 
+    cfg.try_timeout = 500;
+    cfg.call_timeout = 5000;
     cr_assert_eq(uv_loop_init(&g->loop), 0);
     open_stub(&g->stub, &g->loop);
     open_stub(&g->other, &g->loop);
@@ -197,8 +201,9 @@ Test(etcd, numbers_are_texts_and_keys_and_values_are_base64)
     struct game g = { 0 };
 
     g.stub.reply[0] = (struct reply) { 200, "{\"header\":{\"revision\":\"7\"},\"ID\":\"7587862\",\"TTL\":\"3\"}" };
-    g.stub.reply[1] = (struct reply) { 200, "{\"header\":{\"revision\":\"8\"},\"kvs\":[{\"key\":\"L2E=\",\"create_revision\":\"5\","
-                                            "\"mod_revision\":\"6\",\"value\":\"Zm9v\",\"lease\":\"9\"}],\"count\":\"1\"}" };
+    g.stub.reply[1] = (struct reply) { 200, "{\"header\":{\"revision\":\"8\"},\"kvs\":[{\"key\":\"L2E=\","
+                                            "\"create_revision\":\"5\",\"mod_revision\":\"6\",\"value\":\"Zm9v\","
+                                            "\"lease\":\"9\"}],\"count\":\"1\"}" };
     open_game(&g, NULL);
     cr_assert_eq(etcd_grant(g.e, 3, on_answer, &g), 0);
     wait_for_answer(&g);
@@ -222,14 +227,16 @@ Test(etcd, a_condition_that_fails_tells_what_is_there)
 {
     struct game g = { 0 };
 
-    g.stub.reply[0] = (struct reply) { 200, "{\"header\":{\"revision\":\"7\"},\"succeeded\":true,\"responses\":[{\"response_put\":{}}]}" };
+    g.stub.reply[0] = (struct reply) { 200, "{\"header\":{\"revision\":\"7\"},\"succeeded\":true,"
+                                            "\"responses\":[{\"response_put\":{}}]}" };
     g.stub.reply[1] = (struct reply) { 200, "{\"header\":{},\"responses\":[{\"response_range\":{\"kvs\":[{\"value\":\"Zm9v\","
                                             "\"create_revision\":\"4\"}]}}]}" };
     open_game(&g, NULL);
     cr_assert_eq(etcd_create(g.e, "/a", (struct etcd_value) { "x", 1 }, 5, on_answer, &g), 0);
     wait_for_answer(&g);
     cr_expect(g.a.is_done);
-    cr_expect(strstr(g.stub.body[0], "\"target\":\"CREATE\",\"result\":\"EQUAL\",\"create_revision\":\"0\""), "%s", g.stub.body[0]);
+    cr_expect(strstr(g.stub.body[0], "\"target\":\"CREATE\",\"result\":\"EQUAL\",\"create_revision\":\"0\""), "%s",
+              g.stub.body[0]);
     cr_assert_eq(etcd_create(g.e, "/a", (struct etcd_value) { "x", 1 }, 5, on_answer, &g), 0);
     wait_for_answer(&g);
     cr_expect_not(g.a.is_done);
@@ -242,7 +249,8 @@ Test(etcd, another_member_is_asked_when_one_has_no_leader_or_hangs_or_is_gone)
 {
     struct game g = { 0 };
 
-    g.stub.reply[0] = (struct reply) { 503, "{\"error\":\"etcdserver: no leader\",\"code\":14,\"message\":\"etcdserver: no leader\"}" };
+    g.stub.reply[0] = (struct reply) { 503, "{\"error\":\"etcdserver: no leader\",\"code\":14,"
+                                            "\"message\":\"etcdserver: no leader\"}" };
     g.other.reply[0] = (struct reply) { 200, "{\"header\":{},\"kvs\":[{\"value\":\"Zm9v\"}]}" };
     g.other.reply[1] = (struct reply) { 0, "" };
     g.stub.reply[1] = g.stub.reply[2] = (struct reply) { -1, "" };
@@ -344,7 +352,8 @@ Test(etcd, a_watch_tells_each_change_and_its_end)
     struct game                        g = { 0 };
 
     g.stub.reply[0] = (struct reply) { 200, "{\"result\":{\"created\":true}}\n"
-                                            "{\"result\":{\"events\":[{\"kv\":{\"value\":\"Zm9v\"}},{\"type\":\"DELETE\",\"kv\":{}}]}}\n"
+                                            "{\"result\":{\"events\":[{\"kv\":{\"value\":\"Zm9v\"}},"
+                                            "{\"type\":\"DELETE\",\"kv\":{}}]}}\n"
                                             "{\"result\":{\"canceled\":true}}\n" };
     open_game(&g, NULL);
     cr_assert(etcd_watch(g.e, "/a", 12, &cbs, &g));
