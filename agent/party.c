@@ -359,7 +359,7 @@ void party_set_about(struct party *p, const char *addr)
 {
     const struct party_cfg *c = &p->cfg;
 
-    p->about = (struct rdzv_about) { .nproc = c->nproc, .wish = c->wish, .plan = c->rdzv.plan };
+    p->about = (struct rdzv_about) { .nproc = c->nproc, .wish = c->wish, .group = c->group, .plan = c->rdzv.plan };
     p->about.port = store_server_port(p->store);
     (void) snprintf(p->about.host, sizeof p->about.host, "%s", c->our_host);
     (void) snprintf(p->about.addr, sizeof p->about.addr, "%s", addr);

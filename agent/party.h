@@ -43,6 +43,7 @@ struct party_cfg { /* strings are borrowed for the life of the party */
     struct rdzv_cfg rdzv;      /* for the host; its plan is that of this agent too */
     uint32_t    nproc;
     int32_t     wish;          /* explicit node rank, or -1 */
+    uint64_t    group;         /* see rdzv_msg.h */
     const char *our_host, *role;
     struct node_cfg node;
     uint64_t    heartbeat, join_timeout, lost_after, exit_barrier; /* see member.h; ms */

@@ -179,6 +179,9 @@ int allocation_read(struct allocation *ret, const struct machine *m, const char 
     *ret = (struct allocation){ .node_rank = ALLOCATION_NO_RANK };
     scheduler_detect(m, host, &s);
     ret->system = s.name;
+    ret->group_from = "SLURM_TOPOLOGY_ADDR";
+    (void) allocation_switches(reader_text(&r, ret->group_from), reader_text(&r, "SLURM_TOPOLOGY_ADDR_PATTERN"), ret->group,
+                               sizeof ret->group);
     if (s.job_id_from)
         reader_job_id(&r, s.job_id_from);
     if (readers[s.kind])
@@ -273,8 +276,11 @@ int allocation_suggest(const struct allocation *a, struct options *o, struct cc_
     unsigned nodes;
     int      r = 0;
 
-    if (a->role == ALLOCATION_NONE || o->standalone)
-        return 0;
+    /* Who gives ranks has an order of his own. */
+    if (a->group[0] && a->role != ALLOCATION_HEAD && !o->standalone && !options_is_given(o, OPTION_node_rank))
+        r = options_suggest(o, OPTION_node_group, a->group, a->group_from, err);
+    if (r < 0 || a->role == ALLOCATION_NONE || o->standalone)
+        return r;
     if (a->crowd > 0 && !options_is_given(o, OPTION_nnodes))
         return refuse_crowd(a, err);
     warn_of_others(a, o);

@@ -32,6 +32,8 @@ struct allocation {
     const char *nodes_from;
     int         node_rank; /* ALLOCATION_NO_RANK: not said */
     const char *node_rank_from;
+    char        group[ALLOCATION_TEXT_MAX]; /* the nodes that are near each other have the same; "" */
+    const char *group_from;
     char        head[ALLOCATION_HOST_MAX]; /* where the nodes can meet: a name or an address without brackets; "" */
     const char *head_from;
     unsigned    port; /* there; 0: not said */
@@ -59,6 +61,10 @@ void allocation_clear(struct allocation *a);
  * The number of nodes only for a MEMBER; the rest only when there are to be several.  -EINVAL: several of us on one node
  * (and nobody said --nnodes). */
 int allocation_suggest(const struct allocation *a, struct options *o, struct cc_err *err);
+
+/* The switches in Slurm's SLURM_TOPOLOGY_ADDR: "s0.leaf2" of "s0.leaf2.n17" with "switch.switch.node" for
+ * SLURM_TOPOLOGY_ADDR_PATTERN; "" when there are none; all of it without a pattern.  Either may be NULL.  Returns buf. */
+const char *allocation_switches(const char *address, const char *pattern, char *buf, size_t size);
 
 /* "Slurm 14.0: 4 nodes, this is node 2, they meet at n17:29541"; returns buf. */
 const char *allocation_text(const struct allocation *a, char *buf, size_t size);

@@ -128,6 +128,26 @@ static int read_slurm_tasks(const struct reader *r, struct cc_err *err)
     return 0;
 }
 
+/* Names of nodes may have dots: the pattern tells how many parts are those of switches. */
+const char *allocation_switches(const char *address, const char *pattern, char *buf, size_t size)
+{
+    static const char part[] = "switch.";
+    size_t            n = 0;
+
+    *buf = '\0';
+    if (!address || !pattern) {
+        (void) snprintf(buf, size, "%s", address ? address : "");
+        return buf;
+    }
+    for (; strncmp(pattern, part, strlen(part)) == 0; pattern += strlen(part)) {
+        n += strcspn(address + n, ".");
+        n += address[n] == '.';
+    }
+    if (n > 0 && address[n - 1] == '.')
+        (void) snprintf(buf, size, "%.*s", (int) n - 1, address);
+    return buf;
+}
+
 /* Inside srun. */
 static int read_slurm_step(const struct reader *r, struct cc_err *err)
 {

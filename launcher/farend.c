@@ -16,7 +16,7 @@
 #include "launcher/options_rows.h"
 #include "store/base/cleanup.h"
 
-enum { NODE_RANK_MAX = 1 << 20, LINE_MAX = 128 };
+enum { NODE_RANK_MAX = 1 << 20, TELL_MAX = 128 };
 
 /* ---- the block */
 
@@ -73,9 +73,14 @@ static int find_rank(struct farend *f, char *const *here, struct cc_err *err)
     char             *end;
     unsigned long     n;
 
-    for (unsigned i = 0; i < f->data.n_set; i++)
-        if (strncmp(f->data.set[i], name, sizeof name - 1) == 0)
-            text = f->data.set[i] + sizeof name - 1;
+    (void) allocation_switches(variable(here, "SLURM_TOPOLOGY_ADDR"), variable(here, "SLURM_TOPOLOGY_ADDR_PATTERN"), f->group,
+                               sizeof f->group);
+    for (unsigned i = 0; i < f->data.n_set; i++) {
+        if (strncmp(f->data.set[i], name, sizeof name - 1) != 0)
+            continue;
+        text = f->data.set[i] + sizeof name - 1;
+        f->group[0] = '\0';
+    }
     n = text ? strtoul(text, &end, 10) : 0;
     if (!text || *text < '0' || *text > '9' || *end || n > NODE_RANK_MAX)
         return cc_fail(err, -EPROTO, "this node's rank is not known: '%.40s'", text ? text : "");
@@ -92,7 +97,7 @@ struct leash {
 
 static void tell(const struct farend *f, const char *what)
 {
-    char line[LINE_MAX];
+    char line[TELL_MAX];
     int  n = snprintf(line, sizeof line, FAREND_SIGN "%.64s %s\n", f->data.mark, what);
 
     while (write(STDERR_FILENO, line, (size_t) n) < 0 && errno == EINTR)
@@ -139,7 +144,7 @@ static bool take_signals(struct leash *l, int *ret_status)
 static _Noreturn void hold(struct leash *l, const struct farend *f)
 {
     struct sigaction ign = { .sa_handler = SIG_IGN };
-    char             what[LINE_MAX / 2];
+    char             what[TELL_MAX / 2];
     int              status = 0;
 
     (void) prctl(PR_SET_NAME, "ccrun-leash");
@@ -172,7 +177,7 @@ static int fork_agent(struct leash *l, const struct farend *f, struct cc_err *er
 {
     sigset_t set, old;
     pid_t    us = getpid();
-    char     what[LINE_MAX / 2];
+    char     what[TELL_MAX / 2];
 
     wanted(&set);
     (void) sigprocmask(SIG_BLOCK, &set, &old);
@@ -253,6 +258,8 @@ int farend_suggest(const struct farend *f, struct options *o, struct cc_err *err
 
     for (unsigned i = 0; r == 0 && i < f->data.n_set; i++)
         r = suggest(f, o, f->data.set[i], err);
+    if (r == 0 && f->group[0])
+        r = options_suggest(o, OPTION_node_group, f->group, "SLURM_TOPOLOGY_ADDR", err);
     (void) snprintf(rank, sizeof rank, "%u", f->node_rank);
     return r < 0 ? r : options_suggest(o, OPTION_node_rank, rank, f->data.who, err);
 }

@@ -11,6 +11,7 @@
 #ifndef LAUNCHER_FAREND_H
 #define LAUNCHER_FAREND_H
 
+#include "launcher/allocation.h"
 #include "launcher/launchdata.h"
 #include "launcher/options.h"
 #include "store/base/err.h"
@@ -20,6 +21,7 @@ struct farend {
     uint8_t          *block;
     char            **env; /* of the agent */
     unsigned          node_rank;
+    char              group[ALLOCATION_TEXT_MAX]; /* see allocation.h; "" when the head has decided on the order of the nodes */
 };
 
 /* `here` as environ.  Descriptor 0 is /dev/null afterwards if `fd` was 0.  Nothing may have been forked or opened yet. */

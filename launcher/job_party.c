@@ -23,19 +23,27 @@ static uint32_t nodes_cap(const struct plan_values *p)
     return cap < NODES_CAP_MAX ? cap : NODES_CAP_MAX;
 }
 
+static const uint64_t fixed_key[2] = { 0x63637272756e2e61, 0x72677320312e3000 }; /* any, the same everywhere */
+
 /* What must be the same on all nodes, by value: how the program is started and with which arguments, as they were typed. */
 static uint64_t fingerprint(const struct options *o)
 {
-    static const uint64_t key[2] = { 0x63637272756e2e61, 0x72677320312e3000 }; /* any, the same everywhere */
     uint64_t              sum = (uint64_t) o->module | (uint64_t) o->no_python << 1 | (uint64_t) o->run_path << 2;
     char                **a;
 
     for (a = o->worker_argv; *a; a++) {
-        const uint64_t next[2] = { key[0] ^ sum, key[1] };
+        const uint64_t next[2] = { fixed_key[0] ^ sum, fixed_key[1] };
 
         sum = siphash13(next, (struct cc_bytes) { (const uint8_t *) *a, strlen(*a) });
     }
     return sum;
+}
+
+static uint64_t group(const char *name)
+{
+    uint64_t sum = name && *name ? siphash13(fixed_key, (struct cc_bytes) { (const uint8_t *) name, strlen(name) }) : 0;
+
+    return name && *name && sum == 0 ? 1 : sum;
 }
 
 static void fill_plan(const struct job *j, struct rdzv_plan *p)
@@ -131,6 +139,7 @@ void job_fill_party(const struct job *j, struct party_cfg *p)
         .store_max_memory = o->store_max_memory,
         .nproc = j->nproc.n,
         .wish = v->node_rank,
+        .group = group(o->node_group),
         .our_host = j->host,
         .role = o->role,
         .node = {

@@ -74,13 +74,47 @@ static struct key choice_key(const struct ranks_node *n, uint32_t max_nodes)
     return newcomer(n, 2);
 }
 
+static bool is_fixed(const struct ranks_node *n, uint32_t max_nodes)
+{
+    return is_explicit(n, max_nodes) && n->group == 0;
+}
+
 static struct key order_key(const struct ranks_node *n, uint32_t max_nodes)
 {
-    if (is_explicit(n, max_nodes))
+    if (is_fixed(n, max_nodes))
         return (struct key) { 0, (uint64_t) n->wish };
     if (n->previous != RANKS_NONE)
         return (struct key) { 1, (uint64_t) n->previous };
-    return newcomer(n, 2);
+    if (n->group != 0)
+        return (struct key) { 2, (uint64_t) n->lead << 32 | n->group_rank };
+    return newcomer(n, 3);
+}
+
+static struct key group_key(const struct ranks_node *n, uint32_t max_nodes)
+{
+    (void) max_nodes;
+    return (struct key) { 0, n->group };
+}
+
+/* By explicit rank and arrival at first (group_rank), which decides within a group; then every group is where the first of
+ * its newcomers is (lead). */
+static void find_leads(struct ranks_node **nodes, uint32_t n, uint32_t max_nodes)
+{
+    uint32_t i, k, end;
+
+    sort(nodes, n, max_nodes, choice_key);
+    for (i = 0; i < n; i++)
+        nodes[i]->group_rank = i;
+    sort(nodes, n, max_nodes, group_key);
+    for (i = 0; i < n; i = end) {
+        uint32_t lead = UINT32_MAX;
+
+        for (end = i; end < n && nodes[end]->group == nodes[i]->group; end++)
+            if (nodes[end]->previous == RANKS_NONE && nodes[end]->group_rank < lead)
+                lead = nodes[end]->group_rank;
+        for (k = i; k < end; k++)
+            nodes[k]->lead = lead;
+    }
 }
 
 static struct key rank_key(const struct ranks_node *n, uint32_t max_nodes)
@@ -104,7 +138,7 @@ static uint32_t place_explicit(struct ranks_node **nodes, uint32_t n, uint32_t m
 {
     uint32_t n_explicit = 0, i;
 
-    while (n_explicit < n && is_explicit(nodes[n_explicit], max_nodes))
+    while (n_explicit < n && is_fixed(nodes[n_explicit], max_nodes))
         n_explicit++;
     for (i = 0; i < n_explicit; i++) {
         uint32_t at = min32((uint32_t) nodes[i]->wish, n - n_explicit + i);
@@ -148,6 +182,7 @@ void ranks_order(struct ranks_node **nodes, uint32_t n, uint32_t max_nodes, stru
 
     if (n == 0)
         return;
+    find_leads(nodes, n, max_nodes);
     sort(nodes, n, max_nodes, order_key);
     memset(scratch, 0, n * sizeof(scratch[0]));
     n_explicit = place_explicit(nodes, n, max_nodes, scratch);

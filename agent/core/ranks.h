@@ -7,6 +7,8 @@
  *   3. Who was there before keeps its rank.  A newcomer takes the hole; with none to fill it, ranks close up in the old order
  *      and no more of them change than must.  Rank 0 stays where it lives.
  *   4. Newcomers take what is left, in the order of arrival.  An address never counts.
+ *   5. A node that names a group (those of one switch, of one rack) is to be near the others of it, which its explicit rank
+ *      cannot know: that is no more than an order, of the groups by their first nodes and of the nodes within one.
  * Workers of one node have consecutive ranks; ranks within a role count that role's nodes only.
  */
 #ifndef AGENT_CORE_RANKS_H
@@ -20,8 +22,10 @@ struct ranks_node {
     int32_t  wish;     /* explicit node rank, no two alike; RANKS_NONE */
     int32_t  previous; /* group rank in the last round, no two alike; RANKS_NONE: a newcomer */
     uint64_t arrival;  /* no two alike */
+    uint64_t group;    /* 0: none */
     uint32_t nproc, role; /* role < RANKS_MAX_ROLES: nodes with equal numbers share it */
     uint32_t group_rank, base_rank, base_role_rank; /* the result */
+    uint32_t lead;     /* of the algorithm: the place of its group among newcomers */
 };
 
 struct ranks_sizes {

@@ -8,7 +8,7 @@
 enum {
     VERSION = 1,
     HEAD_MAX = 512 + 4 * FIELDS_CAUSE_MAX + BUDGET_STATE_MAX + RANKS_MAX_ROLES * (2 + RDZV_ROLE_MAX),
-    PEER_MAX = 48 + RDZV_HOST_MAX + RDZV_ADDR_MAX,
+    PEER_MAX = 56 + RDZV_HOST_MAX + RDZV_ADDR_MAX,
 };
 
 enum { /* of a peer */
@@ -96,6 +96,7 @@ static void peer(struct fields *f, struct peer *p, uint32_t *flags)
     fields_i32(f, &p->rank.wish);
     fields_i32(f, &p->rank.previous);
     fields_u64(f, &p->rank.arrival);
+    fields_u64(f, &p->rank.group);
     fields_u32(f, &p->rank.nproc);
     p->rank.role = (uint32_t) fields_number(f, 1, p->rank.role, RANKS_MAX_ROLES - 1);
     fields_u16(f, &p->port);
@@ -200,6 +201,7 @@ static void load_peer(struct rdzv *r, struct fields *f, uint64_t now, const stru
         return;
     about.nproc = in.rank.nproc;
     about.wish = in.rank.wish;
+    about.group = in.rank.group;
     about.port = in.port;
     memcpy(about.host, in.host, sizeof(about.host));
     memcpy(about.addr, in.addr, sizeof(about.addr));

@@ -153,6 +153,41 @@ for order in "$step SLURM_NODEID=0 SLURM_PROCID=0/$step SLURM_NODEID=1 SLURM_PRO
 done
 X
 
+it 'nodes of one leaf switch are neighbours, in the order of their ids (C15)' <<'X'
+step='SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_JOB_NODELIST=n[0-2] SLURM_NNODES=3 SLURM_NTASKS=3 SLURM_STEP_TASKS_PER_NODE=1(x3) SLURM_LOCALID=0'
+nodes 3 --max-restarts 1
+for x in 2:leaf2 1:leaf1 0:leaf2; do
+    i=${x%:*}
+    AROUND="env $step SLURM_NODEID=$i SLURM_PROCID=$i SLURM_TOPOLOGY_ADDR=s0.${x#*:}.n$i SLURM_TOPOLOGY_ADDR_PATTERN=switch.switch.node"
+    agent "n$i"
+done
+sees n0 '0/3:0'
+sees n2 '1/3:0'
+sees n1 '2/3:0'
+fails 1
+sees n0 '0/3:0 0/3:1'
+sees n2 '1/3:0 1/3:1'
+all_go
+well n0 n1 n2
+X
+
+it '--node-group says the same where Slurm does not' <<'X'
+nodes 4
+agent a --node-group rack7
+hosts a
+agent b --node-group rack8
+joined 1
+agent c --node-group rack8
+joined 2
+agent d --node-group rack7
+sees a '0/4:0'
+sees d '1/4:0'
+sees b '2/4:0'
+sees c '3/4:0'
+all_go
+well a b c d
+X
+
 it 'every five seconds each agent says who is missing and how long it waits' <<'X'
 nodes 3 --rdzv-conf join_timeout=50
 agent a --node-rank 0

@@ -446,7 +446,7 @@ WORKER='sh w.sh'
 agent a
 agent b
 well a b
-for x in a b; do same 6 "$(ups 'local=0' $x)"; done
+same 6 "$(ups 'rank=1' a b)"
 X
 
 it '--no-restart-codes: such an end is final (C63)' <<'X'

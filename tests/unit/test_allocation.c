@@ -380,3 +380,42 @@ Test(allocation, is_told_in_one_line)
     cr_assert_str_eq(allocation_text(&a, text, sizeof text), "Slurm: 1 node");
     cr_assert_str_eq(allocation_text(&a, text, 9), "Slurm: 1");
 }
+
+Test(allocation, the_switches_of_a_node_are_known_from_the_pattern)
+{
+    static const struct { const char *address, *pattern, *want; } cases[] = {
+        { "s0.leaf2.n17", "switch.switch.node", "s0.leaf2" },
+        { "s0.leaf2.n17.cluster.example", "switch.switch.node", "s0.leaf2" },
+        { "leaf2.n17", "switch.node", "leaf2" },
+        { "n17", "node", "" },
+        { "n17.cluster.example", "node", "" },
+        { "s0.leaf2", NULL, "s0.leaf2" },
+        { NULL, "switch.node", "" },
+        { "", "switch.switch.node", "" },
+        { "s0", "switch.switch.node", "" },
+        { "s0.", "switch.switch.node", "s0" },
+    };
+    char buf[32];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_str_eq(allocation_switches(cases[i].address, cases[i].pattern, buf, sizeof buf), cases[i].want, "%zu: '%s'", i,
+                         buf);
+}
+
+Test(allocation, nodes_of_a_switch_are_a_group_unless_ranks_are_given)
+{
+    const char *const topology[] = {
+        "SLURM_TOPOLOGY_ADDR", "s0.leaf2.n17", "SLURM_TOPOLOGY_ADDR_PATTERN", "switch.switch.node", NULL,
+    };
+    struct seen       s;
+
+    look(&s, "n17", "--nnodes 2", topology);
+    cr_expect_str_eq(s.o.node_group, "s0.leaf2");
+    done(&s);
+    look(&s, "n17", "--nnodes 2 --node-rank 1", topology);
+    cr_expect_null(s.o.node_group);
+    done(&s);
+    look(&s, "n17", "--nnodes 2 --node-group mine", topology);
+    cr_expect_str_eq(s.o.node_group, "mine");
+    done(&s);
+}

@@ -15,12 +15,16 @@ static void init(struct set *s, uint32_t n)
 {
     *s = (struct set) { 0 };
     for (uint32_t i = 0; i < n; i++) {
-        s->n[i] = (struct ranks_node) { RANKS_NONE, RANKS_NONE, 100 + i, 1, 0, 99, 99, 99 };
+        s->n[i] = (struct ranks_node) {
+            .wish = RANKS_NONE, .previous = RANKS_NONE, .arrival = 100 + i, .nproc = 1,
+            .group_rank = 99, .base_rank = 99, .base_role_rank = 99,
+        };
         s->p[i] = &s->n[i];
     }
 }
 
-/* Group ranks of the nodes, in the order of the text: "w3" explicit rank 3, "p2" had rank 2, "n" a newcomer. */
+/* Group ranks of the nodes, in the order of the text: "w3" explicit rank 3, "p2" had rank 2, "n" a newcomer;
+ * a letter behind: of that group. */
 static void check_max(const char *nodes, uint32_t max, const char *want)
 {
     struct set  s;
@@ -34,6 +38,8 @@ static void check_max(const char *nodes, uint32_t max, const char *want)
             s.n[n].wish = (int32_t) strtol(at + 1, NULL, 10);
         if (*at == 'p')
             s.n[n].previous = (int32_t) strtol(at + 1, NULL, 10);
+        if (*at >= 'A' && *at <= 'Z')
+            s.n[n].group = 100000u - (uint64_t) *at; /* their numbers say nothing */
         if (*at == ' ' || at[1] == '\0')
             n++;
     }
@@ -100,6 +106,23 @@ Test(ranks, an_explicit_rank_wins_over_an_old_one)
 {
     check_max("p0 p1 w0", 3, "1 2 0");
     check_max("p0 p1 p2 w1", 4, "0 2 3 1");
+}
+
+Test(ranks, newcomers_of_a_group_are_neighbours_in_the_order_of_their_first)
+{
+    check_max("w0A w1B w2A", 3, "0 2 1");
+    check_max("w2A w1B w0A", 3, "1 2 0");
+    check_max("w3B w2A w1B w0A", 4, "3 1 2 0");
+    check_max("nB nA nB nA", 4, "0 2 1 3");
+    check_max("w0A w1 w2A w3C", 4, "0 1 2 3"); /* who names no group is bound to nothing but its explicit rank */
+}
+
+Test(ranks, a_group_moves_nobody_who_was_there_and_counts_for_who_comes)
+{
+    check_max("p0A p1A p2B", 3, "0 1 2");
+    check_max("p0A w1B p2B", 3, "0 1 2");
+    check_max("p0A w1C w3B w2C", 4, "0 1 3 2");
+    check_max("w4A p1B w3A p0B w2C", 5, "4 1 3 0 2");
 }
 
 Test(ranks, with_more_nodes_than_places_those_who_were_there_stay)
