@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +28,13 @@ enum {
 };
 
 struct store_client {
-    int           fd; /* -1: not connected any more */
-    uint64_t      timeout_ms;
-    char         *prefix;
-    struct cc_buf out, in;
-    char          where[96]; /* for sentences */
+    pthread_mutex_t lock; /* of the next two: another thread may interrupt us */
+    bool            is_interrupted;
+    int             fd; /* -1: not connected any more */
+    uint64_t        timeout_ms;
+    char           *prefix;
+    struct cc_buf   out, in;
+    char            where[96]; /* for sentences */
 };
 
 static uint64_t now_ms(void)
@@ -49,12 +52,26 @@ static uint64_t deadline_in(uint64_t timeout_ms)
     return timeout_ms < UINT64_MAX - now ? now + timeout_ms : UINT64_MAX;
 }
 
+/* Returns `code`, or -ECANCELED if that is why. */
 static int hang_up(struct store_client *c, int code)
 {
+    (void) pthread_mutex_lock(&c->lock);
     if (c->fd >= 0)
         (void) close(c->fd);
     c->fd = -1;
+    if (c->is_interrupted)
+        code = -ECANCELED;
+    (void) pthread_mutex_unlock(&c->lock);
     return code;
+}
+
+void store_client_interrupt(struct store_client *c)
+{
+    (void) pthread_mutex_lock(&c->lock);
+    c->is_interrupted = true;
+    if (c->fd >= 0)
+        (void) shutdown(c->fd, SHUT_RDWR);
+    (void) pthread_mutex_unlock(&c->lock);
 }
 
 /* ---- bytes */
@@ -122,11 +139,13 @@ static int read_more(struct store_client *c, uint64_t deadline)
 
 static int lost(struct store_client *c, int code, struct cc_err *err)
 {
-    const char *why = code == -ETIMEDOUT    ? "no answer in time"
-                      : code == -ECONNRESET ? "the server closed the connection"
-                                            : strerror(-code);
+    const char *why;
 
-    (void) hang_up(c, code);
+    code = hang_up(c, code);
+    why = code == -ETIMEDOUT    ? "no answer in time"
+          : code == -ECONNRESET ? "the server closed the connection"
+          : code == -ECANCELED  ? "interrupted"
+                                : strerror(-code);
     return cc_fail(err, code, "store %s: %s", c->where, why);
 }
 
@@ -138,7 +157,9 @@ static int put(struct store_client *c, const struct wire_req *r, const struct cc
     int code;
 
     if (c->fd < 0)
-        return cc_fail(err, -ENOTCONN, "store %s: the connection was lost before", c->where);
+        return hang_up(c, -ENOTCONN) == -ECANCELED
+                   ? cc_fail(err, -ECANCELED, "store %s: interrupted", c->where)
+                   : cc_fail(err, -ENOTCONN, "store %s: the connection was lost before", c->where);
     code = wire_put_request(&c->out, cc_bytes_of(c->prefix), r, items, n_items);
     if (code == -E2BIG)
         return cc_fail(err, code,
@@ -535,6 +556,7 @@ int store_client_connect(struct store_client **ret, const struct store_client_cf
         return cc_fail(err, -ENOMEM, "no memory for a client of the store");
     }
     c->fd = -1;
+    (void) pthread_mutex_init(&c->lock, NULL);
     c->timeout_ms = cfg->timeout_ms > 0 ? cfg->timeout_ms : DEFAULT_TIMEOUT_MS;
     (void) snprintf(c->where, sizeof c->where, strchr(cfg->host, ':') ? "[%.80s]:%u" : "%.80s:%u", cfg->host,
                     cfg->port);
@@ -561,9 +583,19 @@ struct store_client *store_client_free(struct store_client *c)
     if (!c)
         return NULL;
     (void) hang_up(c, 0);
+    (void) pthread_mutex_destroy(&c->lock);
     cc_buf_free(&c->in);
     cc_buf_free(&c->out);
     free(c->prefix);
     free(c);
     return NULL;
+}
+
+bool store_client_own_address(struct store_client *c, char *ret, size_t size)
+{
+    struct sockaddr_storage a;
+    socklen_t               n = sizeof a;
+
+    return c->fd >= 0 && getsockname(c->fd, (struct sockaddr *) &a, &n) == 0 &&
+           getnameinfo((const struct sockaddr *) &a, n, ret, (socklen_t) size, NULL, 0, NI_NUMERICHOST) == 0;
 }

@@ -1,6 +1,6 @@
 /* client.h - a blocking client of a TCPStore server (ours, or PyTorch's from 2.2 on), for workers: libc only.
  *
- * One connection, one thread.  Every call has a deadline: its own (timeout_ms, milliseconds; 0 asks once and
+ * One connection, one thread at a time (but store_client_interrupt()).  Every call has a deadline: its own (timeout_ms, milliseconds; 0 asks once and
  * does not wait), or cfg.timeout_ms.  -ETIMEDOUT from a call that waits for keys leaves the connection good;
  * after any other failure of the network it is not, and every call returns -ENOTCONN.  Keys get cfg.prefix in
  * front.
@@ -30,6 +30,10 @@ struct store_client_cfg {
 int store_client_connect(struct store_client **ret, const struct store_client_cfg *cfg, uint64_t timeout_ms,
                          struct cc_err *err);
 struct store_client *store_client_free(struct store_client *c);
+/* From any thread: the call that waits for the server returns -ECANCELED, and so does every later one. */
+void store_client_interrupt(struct store_client *c);
+/* The numeric address of our end of the connection; false: there is none any more. */
+bool store_client_own_address(struct store_client *c, char *ret, size_t size);
 
 int store_client_set(struct store_client *c, struct cc_bytes key, struct cc_bytes value, struct cc_err *err);
 int store_client_append(struct store_client *c, struct cc_bytes key, struct cc_bytes value,

@@ -201,6 +201,28 @@ static void newer(struct store_client *c, bool has_queues)
        "pop, pop");
 }
 
+static void *wait_for_ever(void *arg)
+{
+    struct cc_err e;
+
+    return (void *) (intptr_t) store_client_wait(arg, (struct cc_bytes[]){ b("never") }, 1, UINT64_MAX, &e);
+}
+
+static void interrupted(void)
+{
+    struct store_client *c = dial(NULL);
+    pthread_t            other;
+    int64_t              n;
+    void                *r;
+
+    (void) pthread_create(&other, NULL, wait_for_ever, c);
+    store_client_interrupt(c);
+    (void) pthread_join(other, &r);
+    ok((intptr_t) r == -ECANCELED, "a wait is ended from another thread");
+    ok(store_client_num_keys(c, &n, &err) == -ECANCELED, "... and so is all that comes later");
+    (void) store_client_free(c);
+}
+
 static void failures(void)
 {
     struct store_client_cfg cfg = { .host = host, .port = 1 }; /* nobody listens there */
@@ -232,6 +254,7 @@ int main(int argc, char **argv)
     lists(c);
     waits(c);
     newer(c, strcmp(argv[3], "legacy") != 0);
+    interrupted();
     failures();
     (void) store_client_free(c);
     (void) store_client_free(other);
