@@ -1,4 +1,6 @@
-/* fuzz_filestore.c - a file that is named as a store may hold anything: what is read is within it, and is written again as it was. */
+/* fuzz_filestore.c - a file that is named as a store may hold anything: what is read lies in it, and is
+ * written again as it was.
+ */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
