@@ -101,20 +101,25 @@ IN_CHILD static int set_session(struct child *c)
     return r < 0 ? failed(c, "give it the terminal", r) : 0;
 }
 
+IN_CHILD static int first_unused(const struct child *c)
+{
+    return c->req.has_fd3 ? 4 : 3;
+}
+
 /* Sources that lie among the targets go out of the way first, or one dup would overwrite the next one's source. */
 IN_CHILD static int set_fds(struct child *c)
 {
-    long src[3], r;
-    int  i;
+    long src[4], r;
+    int  i, n = first_unused(c);
 
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < n; i++) {
         src[i] = c->req.fd[i];
-        if (src[i] != i && src[i] < 3)
-            src[i] = sys(SYS_fcntl, src[i], F_DUPFD_CLOEXEC, 3, 0);
+        if (src[i] != i && src[i] < n)
+            src[i] = sys(SYS_fcntl, src[i], F_DUPFD_CLOEXEC, n, 0);
         if (src[i] < 0)
             return failed(c, "duplicate its standard streams", c->req.fd[i] < 0 ? -EBADF : src[i]);
     }
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < n; i++) {
         r = src[i] == i ? sys(SYS_fcntl, i, F_SETFD, 0, 0) : sys(SYS_dup3, src[i], i, 0, 0);
         if (r < 0)
             return failed(c, "duplicate its standard streams", r);
@@ -131,7 +136,7 @@ struct dirent_raw { /* what getdents64 fills in */
 };
 
 /* Kernels before 5.9, and sandboxes that forbid close_range().  Never a loop to RLIMIT_NOFILE: that may be 10^6 and more. */
-IN_CHILD static void close_listed(long dir)
+IN_CHILD static void close_listed(long dir, long from)
 {
     union {
         struct dirent_raw align;
@@ -146,7 +151,7 @@ IN_CHILD static void close_listed(long dir)
 
             for (; *s >= '0' && *s <= '9'; s++) /* NOLINT: the kernel has filled buf */
                 fd = fd * 10 + (*s - '0');
-            if (fd > 2 && fd != dir)
+            if (fd >= from && fd != dir)
                 (void) sys(SYS_close, fd, 0, 0, 0);
         }
     }
@@ -157,12 +162,12 @@ IN_CHILD static int close_rest(struct child *c)
 {
     long dir;
 
-    if (sys(SYS_close_range, 3, UINT_MAX, 0, 0) == 0)
+    if (sys(SYS_close_range, first_unused(c), UINT_MAX, 0, 0) == 0)
         return 0;
     dir = sys(SYS_openat, AT_FDCWD, (long) "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (dir < 0)
         return failed(c, "close the other descriptors", dir);
-    close_listed(dir);
+    close_listed(dir, first_unused(c));
     return 0;
 }
 

@@ -5,7 +5,7 @@
  * under way, since each new session begins by waiting for its turn on a busy machine (its scheduling group is new), and
  * one after the other these waits add up.
  *
- * The child has default signal dispositions (1..64), an empty signal mask, descriptors 0, 1, 2 only, its own session (or
+ * The child has default signal dispositions (1..64), an empty signal mask, descriptors 0, 1, 2 (and 3, if it is given) only, its own session (or
  * the terminal's foreground process group), PR_SET_PDEATHSIG = SIGKILL, and the resource limits, umask and directory of
  * the caller.  PDEATHSIG follows the calling thread: call from the thread that lives as long as the agent.
  */
@@ -22,7 +22,8 @@
 struct spawn_req {
     const char  *path; /* execve's; no search */
     char *const *argv, *const *env;
-    int          fd[3];         /* become 0, 1, 2 */
+    int          fd[4];         /* become 0, 1, 2, and 3 when has_fd3 */
+    bool         has_fd3;
     const cpu_set_t *mask;      /* NULL: inherit */
     int          cgroup_fd;     /* directory of a cgroup v2 group to start in (cgroup.h), or -1; best effort */
     bool         is_foreground; /* own process group in our session, made the terminal's foreground group (fd[0] a tty) */

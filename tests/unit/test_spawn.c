@@ -151,10 +151,11 @@ Test(spawn, a_raised_limit_of_open_files_is_not_passed_on)
 
 Test(spawn, descriptors_may_overlap_their_targets)
 {
-    static const int orders[][3] = { { 0, 1, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 1, 0, 2 }, { 2, 2, 2 }, { 0, 5, 0 } };
+    static const int orders[][4] = { { 0, 1, 2, -1 }, { 1, 2, 0, -1 }, { 2, 0, 1, -1 }, { 1, 0, 2, -1 }, { 2, 2, 2, -1 },
+                                     { 0, 5, 0, -1 }, { 0, 1, 2, 5 },  { 1, 2, 5, 0 },  { 5, 5, 1, 2 } };
     char            *argv[] = { (char *) "sh", (char *) "-c",
                                 (char *) "echo $(readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2 "
-                                         "| sed 's/.*-//' | tr '\\n' ' ') > $R", NULL };
+                                         "$([ ! -e /proc/$$/fd/3 ] || echo /proc/$$/fd/3) | sed 's/.*-//' | tr '\\n' ' ') > $R", NULL };
     char             dir[] = "/tmp/ccrun-test-XXXXXX", path[4][64], result[96], line[64];
     size_t           k;
     int              i;
@@ -168,7 +169,7 @@ Test(spawn, descriptors_may_overlap_their_targets)
         char *env[] = { result, (char *) "PATH=/usr/bin:/bin", NULL };
         pid_t pid = fork();
         FILE *f;
-        int   status, a, b, c;
+        int   status, a, b, c, d = -1;
 
         if (pid == 0) { /* a process of its own: the test needs its 0, 1 and 2 */
             struct spawn_req req = request("/bin/sh", argv, -1);
@@ -182,6 +183,7 @@ Test(spawn, descriptors_may_overlap_their_targets)
             }
             req.env = env;
             memcpy(req.fd, orders[k], sizeof req.fd);
+            req.has_fd3 = orders[k][3] >= 0;
             if (spawn_one(&req, &worker, NULL) < 0 || waitpid(worker, &status, 0) != worker)
                 _exit(1);
             _exit(status != 0);
@@ -192,8 +194,8 @@ Test(spawn, descriptors_may_overlap_their_targets)
         cr_assert_not_null(f);
         cr_assert_not_null(fgets(line, sizeof line, f));
         (void) fclose(f);
-        cr_assert_eq(sscanf(line, "%d %d %d", &a, &b, &c), 3, "%s", line);
-        cr_assert(a == orders[k][0] && b == orders[k][1] && c == orders[k][2], "case %zu: %s", k, line);
+        cr_assert_geq(sscanf(line, "%d %d %d %d", &a, &b, &c, &d), 3, "%s", line);
+        cr_assert(a == orders[k][0] && b == orders[k][1] && c == orders[k][2] && d == orders[k][3], "case %zu: %s", k, line);
     }
     for (i = 0; i < 4; i++)
         (void) unlink(path[i]);
