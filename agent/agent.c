@@ -45,6 +45,7 @@ struct agent {
     struct tell          tell;
     struct workers      *workers;
     struct attempt       attempt;
+    struct mpijob       *mpi; /* NULL: the workers have none */
     struct preempt       preempt;
     unsigned  n_attempts;       /* that were started here */
     unsigned  n_undrained;      /* workers whose streams are not read to the end */
@@ -118,6 +119,8 @@ static unsigned op_attempt_ended(void *ctx)
     struct agent *a = ctx;
 
     tell_attempt_ended(&a->tell);
+    if (a->mpi)
+        mpijob_end(a->mpi);
     return report_first_code(a->tell.report);
 }
 
@@ -238,6 +241,13 @@ static void take_name(struct agent *a)
         (void) snprintf(a->run_id, sizeof a->run_id, "%s", party_job(a->party));
 }
 
+static unsigned start_workers(struct agent *a, const struct rdzv_view *round, struct cc_err *err)
+{
+    if (a->mpi && mpijob_begin(a->mpi, round, err) < 0)
+        return AGENT_EXIT_INTERNAL;
+    return attempt_start(&a->attempt, round, round->restarts, err);
+}
+
 static void op_start(void *ctx, const struct rdzv_view *round)
 {
     struct agent *a = ctx;
@@ -251,7 +261,7 @@ static void op_start(void *ctx, const struct rdzv_view *round)
     take_name(a);
     a->is_childless = a->is_killed = false;
     tell_round(&a->tell, round, round->restarts);
-    code = attempt_start(&a->attempt, round, round->restarts, &err);
+    code = start_workers(a, round, &err);
     if (code == 0) {
         tell_workers_run(&a->tell);
         return;
@@ -278,6 +288,7 @@ static void close_all(struct agent *a, unsigned status)
         logs_close(a->logs);
     if (a->party)
         party_close(a->party);
+    a->mpi = a->attempt.mpi = mpijob_free(a->mpi);
 }
 
 /* A console that nobody reads must not hold us against a signal, nor for long once there was one. */
@@ -421,6 +432,8 @@ static void on_exit_(void *ctx, unsigned local_rank, struct worker *w)
     struct agent *a = ctx;
 
     logs_exited(a->logs, local_rank);
+    if (a->mpi)
+        w->status = mpijob_exited(a->mpi, local_rank, w->status, w->is_termed);
     if (w->is_terminal) {
         a->terminal.worker = 0;
         sentry_recall(&a->sentry);
@@ -442,6 +455,22 @@ static void on_stopped(void *ctx, unsigned local_rank, struct worker *w)
 }
 
 static const struct workers_cbs workers_cbs = { on_exit_, on_stopped };
+
+static void on_mpi_says(void *ctx, int verbosity, const char *sentence)
+{
+    op_say(ctx, verbosity, sentence);
+}
+
+static void on_mpi_kills(void *ctx, unsigned local_rank)
+{
+    const struct agent  *a = ctx;
+    const struct worker *w = workers_get(a->workers, local_rank);
+
+    if (w->is_alive)
+        (void) kill(-w->pid, SIGKILL);
+}
+
+static const struct mpijob_cbs mpijob_cbs = { on_mpi_says, on_mpi_kills };
 
 static bool is_stop(const struct agent *a, int signum)
 {
@@ -633,6 +662,16 @@ static int start_logs(struct agent *a, struct cc_err *err)
     return r;
 }
 
+static int make_mpi(struct agent *a, struct cc_err *err)
+{
+    const struct mpijob_cfg cfg = { .kind = a->cfg->mpi, .nproc = a->cfg->nproc, .run_id = a->cfg->run_id };
+
+    if (cfg.kind == MPI_NONE)
+        return 0;
+    a->mpi = a->attempt.mpi = mpijob_new(&a->loop, &cfg, &mpijob_cbs, a, err);
+    return a->mpi ? 0 : -ENOMEM;
+}
+
 static int set_up(struct agent *a, struct cc_err *err)
 {
     const struct agent_cfg *c = a->cfg;
@@ -667,6 +706,8 @@ static int set_up(struct agent *a, struct cc_err *err)
     a->attempt.sentry = &a->sentry;
     a->attempt.started = on_started;
     a->attempt.ctx = a;
+    if (r == 0)
+        r = make_mpi(a, err);
     if (r == 0)
         r = watch_keeper(a, err);
     return r;

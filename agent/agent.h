@@ -14,6 +14,7 @@
 
 #include "agent/core/workerenv.h"
 #include "agent/logs.h"
+#include "agent/mpijob.h"
 #include "agent/party.h"
 #include "store/base/err.h"
 
@@ -45,6 +46,8 @@ struct agent_cfg {
     int                        stdin_rank;  /* local rank that gets our stdin; -1 none, -2 all */
     bool                       is_terminal_wanted; /* that worker gets the terminal too, if stdin is one */
     bool                       is_cgroup;   /* --cgroup auto: use a cgroup of our own where one may be made */
+
+    enum mpi_kind mpi; /* what the workers' MPI library is served by */
 
     const char *run_id, *role;
     struct party_cfg party;

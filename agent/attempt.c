@@ -57,13 +57,14 @@ static int expand(const struct attempt *a, unsigned local_rank, char ***ret, str
     return 0;
 }
 
-static int spawn_worker(struct attempt *a, unsigned local_rank, struct spawn_req *req, struct cc_err *err)
+static int spawn_worker(struct attempt *a, unsigned local_rank, struct spawn_req *req, char *const *more, struct cc_err *err)
 {
     const struct agent_worker *own = a->cfg->workers ? &a->cfg->workers[local_rank] : NULL;
     const struct workerenv_rank rank = {
         .local_rank = local_rank,
         .error_file = logs_error_file(a->logs, local_rank),
         .visible_devices = own ? own->visible_devices : NULL,
+        .more = more,
     };
     char **expanded = NULL;
     size_t i;
@@ -85,6 +86,21 @@ static int spawn_worker(struct attempt *a, unsigned local_rank, struct spawn_req
     return r;
 }
 
+/* With what its MPI library needs. */
+static int spawn_member(struct attempt *a, unsigned local_rank, struct spawn_req *req, struct cc_err *err)
+{
+    struct mpijob_worker w = { NULL, -1 };
+    int                  r = a->mpi ? mpijob_worker(a->mpi, local_rank, &w, err) : 0;
+
+    req->has_fd3 = w.fd >= 0;
+    req->fd[3] = w.fd;
+    if (r == 0)
+        r = spawn_worker(a, local_rank, req, w.env, err);
+    if (a->mpi)
+        mpijob_started(a->mpi, local_rank);
+    return r;
+}
+
 static int start_worker(struct attempt *a, unsigned local_rank, struct cc_err *err)
 {
     struct spawn_req req = {
@@ -102,7 +118,7 @@ static int start_worker(struct attempt *a, unsigned local_rank, struct cc_err *e
     req.fd[0] = stdin_for(a, local_rank);
     req.fd[1] = io.out;
     req.fd[2] = io.err;
-    r = spawn_worker(a, local_rank, &req, err);
+    r = spawn_member(a, local_rank, &req, err);
     logs_started(a->logs, local_rank);
     if (r < 0)
         return cc_wrap(err, "start rank %u", local_rank);

@@ -20,6 +20,7 @@ struct attempt { /* the pointers are set by the agent, and borrowed */
     struct terminal  *terminal;
     struct sentry    *sentry;
     const struct preempt *preempt;
+    struct mpijob    *mpi;    /* NULL: the workers have none */
     void            (*started)(void *ctx); /* one more worker lives */
     void             *ctx;
     struct cgroup    *cgroup; /* NULL: none may be made here */

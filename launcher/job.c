@@ -134,6 +134,13 @@ static int make_workers(struct job *j, struct cc_err *err)
     return 0;
 }
 
+/* Who speaks of MPI does not speak of Python. */
+static bool is_mpi_program(const struct options *o)
+{
+    return options_is_given(o, OPTION_mpi) && strcmp(o->mpi, "none") != 0 && !o->module && !o->run_path && o->worker_argv[0] &&
+           program_is_compiled(o->worker_argv[0]);
+}
+
 static int find_program(struct job *j, struct cc_err *err)
 {
     const struct options    *o = j->options;
@@ -141,7 +148,7 @@ static int find_program(struct job *j, struct cc_err *err)
         .script = o->worker_argv[0],
         .args = o->worker_argv + 1,
         .is_module = o->module,
-        .is_no_python = o->no_python,
+        .is_no_python = o->no_python || is_mpi_program(o),
         .is_run_path = o->run_path,
     };
 
@@ -151,6 +158,34 @@ static int find_program(struct job *j, struct cc_err *err)
         return 0; /* --show-config alone */
     worker.env = j->env.list; /* --env PATH=... counts */
     return program_resolve(&worker, &req, &j->program, err);
+}
+
+/* What an MPI library would believe of the launcher that started us must not reach the workers that we serve. */
+static int choose_mpi(struct job *j, struct cc_err *err)
+{
+    static const struct {
+        const char   *name;
+        enum mpi_kind kind;
+    } kinds[] = { { "none", MPI_NONE }, { "pmi1", MPI_PMI1 } };
+    const struct options   *o = j->options;
+    const struct machine    worker = { .root = "", .env = j->env.list };
+    const struct mpilib_req req = {
+        .machine = &worker,
+        .program = j->program.path,
+        .script = j->program.python ? o->worker_argv[0] : NULL,
+        .is_module = o->module && !o->run_path,
+    };
+    size_t i;
+
+    if (!o->worker_argv[0])
+        return 0;
+    for (i = 0; i < CC_COUNT(kinds) && strcmp(kinds[i].name, o->mpi) != 0; i++)
+        ;
+    if (i == CC_COUNT(kinds))
+        j->mpi = mpilib_find(&req, j->mpi_why);
+    else
+        j->mpi = kinds[i].kind;
+    return j->mpi == MPI_NONE ? 0 : environment_clean(&j->env, "mpi", err);
 }
 
 /* Found out now, not when a day of work is to be reported. */
@@ -222,6 +257,7 @@ static void fill_cfg(struct job *j)
         .stdin_rank = j->plan.stdin_rank,
         .is_terminal_wanted = j->plan.stdin_rank >= 0 && (j->nproc.n == 1 || options_is_given(o, OPTION_stdin_to)),
         .is_cgroup = strcmp(o->cgroup, "auto") == 0,
+        .mpi = j->mpi,
         .run_id = job_name(j),
         .role = o->role,
         .backend = j->plan.backend,
@@ -288,6 +324,8 @@ int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *
     if (r < 0)
         return r == -ENOMEM ? AGENT_EXIT_INTERNAL : AGENT_EXIT_USAGE;
     r = find_program(j, err);
+    if (r == 0)
+        r = choose_mpi(j, err);
     if (r < 0)
         return program_exit_status(r);
     fill_cfg(j);

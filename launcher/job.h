@@ -10,6 +10,7 @@
 #include "launcher/environment.h"
 #include "launcher/gpus.h"
 #include "launcher/machine.h"
+#include "launcher/mpilib.h"
 #include "launcher/nproc.h"
 #include "launcher/numa.h"
 #include "launcher/options.h"
@@ -28,6 +29,8 @@ struct job {
     struct nproc        nproc;
     struct program      program;
     struct plan_streams streams;
+    enum mpi_kind       mpi;      /* what the workers' MPI library is served by, and why */
+    char                mpi_why[MPILIB_WHY_MAX];
     cpu_set_t          *masks;    /* CPUs of each worker, NULL: as inherited */
     char              **devices;  /* CUDA_VISIBLE_DEVICES of each worker, NULL: as inherited */
     struct environment  env;      /* what the workers inherit */

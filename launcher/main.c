@@ -108,6 +108,8 @@ static void print_hints(const struct job *j)
         return;
     (void) fprintf(stderr, "ccrun: %u worker%s of %s (%s); %s\n", j->nproc.n, j->nproc.n == 1 ? "" : "s", j->program.path,
                    j->nproc.why, j->cpus.why);
+    if (j->mpi_why[0])
+        (void) fprintf(stderr, "ccrun: MPI: %s (%s)\n", mpilib_name(j->mpi), j->mpi_why);
     if (j->cfg.omp_threads > 0 && !getenv("OMP_NUM_THREADS"))
         (void) fprintf(stderr, "ccrun: OMP_NUM_THREADS=%u for each worker\n", j->cfg.omp_threads);
 }

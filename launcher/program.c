@@ -220,11 +220,18 @@ static int check_script_dir(const char *script, struct cc_err *err)
     return cc_fail(err, -EISDIR, "'%s' is a directory without __main__.py: Python cannot run it", script);
 }
 
+bool program_is_compiled(const char *path)
+{
+    char        magic[MAGIC_MAX + 1];
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && read_magic(path, magic) >= 4 && memcmp(magic, "\177ELF", 4) == 0;
+}
+
 /* What Python would only find out after its own start, once per worker. */
 static int check_script(const struct machine *m, const char *script, struct cc_err *err)
 {
     CC_AUTO_FREE char *on_path = NULL;
-    char               magic[MAGIC_MAX + 1];
     struct stat        st;
     int                r = stat(script, &st) < 0 ? -errno : 0;
 
@@ -241,7 +248,7 @@ static int check_script(const struct machine *m, const char *script, struct cc_e
         return check_script_dir(script, err);
     if (access(script, R_OK) < 0)
         return cc_fail(err, -EACCES, "'%s' cannot be read: %s", script, strerror(errno));
-    if (S_ISREG(st.st_mode) && read_magic(script, magic) >= 4 && memcmp(magic, "\177ELF", 4) == 0)
+    if (program_is_compiled(script))
         return cc_fail(err, -ENOEXEC,
                        "'%s' is a compiled program, not a Python script: put --no-python before it", script);
     return 0;

@@ -33,6 +33,9 @@ int  program_resolve(const struct machine *m, const struct program_req *req, str
                      struct cc_err *err);
 void program_clear(struct program *p);
 
+/* Is it a file that holds machine code, and no script? */
+bool program_is_compiled(const char *path);
+
 /* What ccrun exits with: 127 not found, 126 found but cannot be run, 2 usage, 70 for anything else (out of
  * memory). */
 int program_exit_status(int code);

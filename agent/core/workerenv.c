@@ -71,7 +71,7 @@ struct workerenv {
     char   *fallback[N_FALLBACKS];
     char  **block;                   /* inherited entries that stay, then ours, then NULL */
     char   *inherited_devices;       /* entry of CUDA_VISIBLE_DEVICES in base, or NULL */
-    size_t  n_base;
+    size_t  n_base, n_room;          /* places of block that are taken by what is inherited; all of them */
 };
 
 static bool names_it(const char *entry, const char *name)
@@ -176,7 +176,7 @@ int workerenv_new(struct workerenv **ret, char *const *base, const struct worker
     for (n = 0; base[n];)
         n++;
     if (e)
-        e->block = calloc(n + N_VARS + N_FALLBACKS + 1, sizeof *e->block);
+        e->block = calloc(e->n_room = n + N_VARS + N_FALLBACKS + 1, sizeof *e->block);
     if (!e || !e->block)
         return cc_fail(err, -ENOMEM, "no memory for an environment of %zu variables", n);
     e->job = *job;
@@ -185,6 +185,34 @@ int workerenv_new(struct workerenv **ret, char *const *base, const struct worker
         return cc_fail(err, -ENOMEM, "no memory for an environment of %zu variables", n);
     *ret = CC_STEAL(e);
     return 0;
+}
+
+/* Room for all of `more`, whatever of it is used. */
+static int make_room(struct workerenv *e, char *const *more)
+{
+    size_t n = e->n_base + N_VARS + N_FALLBACKS + 1;
+    char **block;
+
+    while (*more++)
+        n++;
+    if (n <= e->n_room)
+        return 0;
+    block = realloc(e->block, n * sizeof *block);
+    if (!block)
+        return -ENOMEM;
+    e->block = block;
+    e->n_room = n;
+    return 0;
+}
+
+static bool is_inherited(const struct workerenv *e, const char *entry)
+{
+    size_t i, n_name = strcspn(entry, "=") + 1;
+
+    for (i = 0; i < e->n_base; i++)
+        if (strncmp(e->block[i], entry, n_name) == 0)
+            return true;
+    return false;
 }
 
 char *const *workerenv_for(struct workerenv *e, const struct workerenv_rank *r)
@@ -196,6 +224,8 @@ char *const *workerenv_for(struct workerenv *e, const struct workerenv_rank *r)
         set_number(&e->own[VAR_LOCAL_RANK], names[VAR_LOCAL_RANK], j->is_virtual_local_rank ? 0 : r->local_rank) < 0 ||
         set_number(&e->own[VAR_ROLE_RANK], names[VAR_ROLE_RANK], j->base_role_rank + r->local_rank) < 0 ||
         set_text(&e->own[VAR_ERROR_FILE], names[VAR_ERROR_FILE], r->error_file) < 0)
+        return NULL;
+    if (r->more && make_room(e, r->more) < 0)
         return NULL;
     if (r->visible_devices && set_text(&e->own[VAR_DEVICES], names[VAR_DEVICES], r->visible_devices) < 0)
         return NULL;
@@ -210,6 +240,9 @@ char *const *workerenv_for(struct workerenv *e, const struct workerenv_rank *r)
     for (i = 0; i < N_FALLBACKS; i++)
         if (e->fallback[i])
             e->block[n++] = e->fallback[i];
+    for (i = 0; r->more && r->more[i]; i++)
+        if (!is_inherited(e, r->more[i]))
+            e->block[n++] = r->more[i];
     e->block[n] = NULL;
     return e->block;
 }

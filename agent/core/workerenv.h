@@ -30,6 +30,7 @@ struct workerenv_rank {
     unsigned    local_rank;
     const char *error_file;      /* "" when there is none */
     const char *visible_devices; /* NULL: as inherited */
+    char *const *more;           /* NAME=VALUE, NULL-terminated; a name that is inherited stays as it is.  NULL: none */
 };
 
 struct workerenv;
