@@ -128,7 +128,7 @@ int elf_read(elf_read_fn *read, void *ctx, struct elf_links *ret)
     size_t      i;
     int         r;
 
-    *ret = (struct elf_links) { NULL };
+    *ret = (struct elf_links) { .soname = NULL };
     r = read_segments(&f);
     for (i = 0; r == 0 && i < f.n_segments; i++)
         if (f.segments[i].p_type == PT_DYNAMIC)
@@ -152,7 +152,7 @@ int elf_read_file(const char *path, struct elf_links *ret)
 {
     CC_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
-    *ret = (struct elf_links) { NULL };
+    *ret = (struct elf_links) { .soname = NULL };
     return fd < 0 ? -errno : elf_read(read_fd, &fd, ret);
 }
 
@@ -163,5 +163,5 @@ void elf_clear(struct elf_links *l)
     free(l->runpath);
     while (l->n_needed > 0)
         free(l->needed[--l->n_needed]);
-    *l = (struct elf_links) { NULL };
+    *l = (struct elf_links) { .soname = NULL };
 }

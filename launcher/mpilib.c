@@ -192,7 +192,7 @@ static enum mpi_kind kind_of_file(struct search *s, const char *path)
 static enum mpi_kind look_for_libmpi(struct search *s)
 {
     static const char *const names[] = { "libmpi.so", "libmpi.so.12", "libmpi.so.40" };
-    const struct elf_links   none = { NULL };
+    const struct elf_links   none = { .soname = NULL };
     const char              *home = machine_env(s->req->machine, "HOME"), *bin = strstr(s->req->program, "/bin/");
     char                     lists[2][PATH_MAX] = { "", "" }, path[PATH_MAX];
     enum mpi_kind            kind = MPI_NONE;

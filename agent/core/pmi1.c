@@ -279,7 +279,7 @@ static int do_barrier_in(struct pmi1 *p, unsigned rank, struct cc_bytes line, st
     p->n_waiting = 0;
     p->is_fencing = true;
     put = p->put;
-    p->put = (struct cc_buf) { NULL };
+    p->put = (struct cc_buf) { .p = NULL };
     p->ops->fence(p->ctx, (struct cc_bytes) { cc_buf_data(&put), cc_buf_len(&put) });
     cc_buf_free(&put);
     return 0;
