@@ -194,8 +194,10 @@ static void find_stale(struct file_directory *f, const struct look *l, char *why
         f->seen_time = l->time;
         f->seen_at = cc_monotonic_ms();
     }
-    if (l->is_damaged)
-        (void) snprintf(why, size, l->n == 0 ? "'%.200s' is empty" : "", f->path);
+    if (l->is_damaged && l->n == 0)
+        (void) snprintf(why, size, "'%.200s' is empty", f->path);
+    else if (l->is_damaged)
+        return; /* it is not ours to take */
     else if (is_seen_gone(f, &l->owner))
         (void) snprintf(why, size, "'%.200s' is stale, owner pid %" PRId64 " on %s is gone", f->path, l->owner.pid, l->host.name);
     else if (age > STALE_MS || cc_monotonic_ms() - f->seen_at > STALE_MS)
