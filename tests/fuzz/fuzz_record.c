@@ -1,4 +1,6 @@
-/* fuzz_record.c - any bytes as a recording: every entry that is taken, written again, is what it was. */
+/* fuzz_record.c - any bytes as a recording: every entry that is taken is written again, and read as the same.
+ *
+ * Not byte for byte: the configuration of a core travels in a message whose other fields nobody looks at. */
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
@@ -7,6 +9,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void check(const struct record *r)
+{
+    uint8_t       once[RECORD_MAX], twice[RECORD_MAX];
+    struct record same;
+    struct cc_err err = { 0 };
+    size_t        n = record_encode(r, once), used;
+
+    assert(record_decode(once, n, &used, &same, &err) == 1 && used == n);
+    assert(record_encode(&same, twice) == n && memcmp(once, twice, n) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t at = 0, used;
@@ -14,7 +27,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (at < size) {
         struct record r;
         struct cc_err err = { 0 };
-        uint8_t       again[RECORD_MAX];
         int           got = record_decode(data + at, size - at, &used, &r, &err);
 
         assert(got != 0 || !err.msg[0]);
@@ -22,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             assert(got == 0 || (err.msg[0] && err.code == got));
             return 0;
         }
-        assert(record_encode(&r, again) == used && memcmp(again, data + at, used) == 0);
+        check(&r);
         at += used;
     }
     return 0;
