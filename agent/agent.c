@@ -713,11 +713,6 @@ static int set_up(struct agent *a, struct cc_err *err)
     return r;
 }
 
-static bool is_address_trouble(int r)
-{
-    return r == -EADDRINUSE || r == -EADDRNOTAVAIL || r == -EACCES || r == -EINVAL;
-}
-
 static void find_cgroup(struct agent *a)
 {
     a->attempt.cgroup = a->cfg->is_cgroup ? cgroup_new(NULL) : NULL;
@@ -762,7 +757,7 @@ int agent_run(const struct agent_cfg *given, int keeper_fd)
     if (r == 0) {
         find_cgroup(&a);
         r = party_start(a.party, &err);
-        a.status = is_address_trouble(r) ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
+        a.status = party_is_address_trouble(r) ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
     }
     if (r < 0) {
         close_all(&a, a.status);

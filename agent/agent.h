@@ -12,20 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/core/exitstatus.h"
 #include "agent/core/workerenv.h"
 #include "agent/logs.h"
 #include "agent/mpijob.h"
 #include "agent/party.h"
 #include "store/base/err.h"
-
-/* Exit statuses that are not a worker's own. */
-enum agent_exit {
-    AGENT_EXIT_USAGE      = 2,
-    AGENT_EXIT_INTERNAL   = 70, /* a fault of ccrun, or of the machine under it */
-    AGENT_EXIT_TEMPORARY  = 75, /* the job could not form, or lost its coordinator: requeue it */
-    AGENT_EXIT_CANNOT_RUN = 126,
-    AGENT_EXIT_NOT_FOUND  = 127,
-};
 
 struct agent_worker { /* what differs between the workers of one node */
     const cpu_set_t *mask;            /* CPUs, or NULL: inherit */

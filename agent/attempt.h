@@ -29,10 +29,10 @@ struct attempt { /* the pointers are set by the agent, and borrowed */
     bool              is_nofile_raised;
     struct workerenv *env;
     struct rdzv_view  round;  /* as the workers that live, or last lived, were started for it */
-    unsigned          number; /* of this node, from 0 */
+    unsigned          number; /* restarts of the job by then: names the directory of the logs */
 };
 
-void attempt_raise_nofile(struct attempt *a);
+void attempt_raise_nofile(struct attempt *a); /* before anything is opened for many */
 
 /* 0; or the exit status that a shell would give, and err, when not all could be started: those that were live. */
 unsigned attempt_start(struct attempt *a, const struct rdzv_view *round, unsigned number, struct cc_err *err);

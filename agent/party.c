@@ -228,12 +228,11 @@ static void take_view(struct party *p, uint64_t now, const struct rdzv_view *v)
 static void take_refusal(struct party *p, uint64_t now, const struct rdzv_refused *r)
 {
     struct rdzv_refused ours = *r;
-
     char                at[ENDPOINT_TEXT_MAX];
 
     (void) snprintf(p->last_words, sizeof p->last_words, "%.180s: %.320s", endpoint(p, at), r->sentence);
     if (p->stage < STAGE_MEMBER) {
-        finish(p, PARTY_EXIT_USAGE);
+        finish(p, AGENT_EXIT_USAGE);
         return;
     }
     if (ours.incarnation == 0) /* the connection is refused, whoever we are */
@@ -400,7 +399,7 @@ static int host(struct party *p, const char *addr, struct cc_err *err)
     return 0;
 }
 
-static bool is_address_trouble(int r)
+bool party_is_address_trouble(int r)
 {
     return r == -EADDRINUSE || r == -EADDRNOTAVAIL || r == -EACCES || r == -EINVAL;
 }
@@ -415,7 +414,7 @@ static void on_connected(void *ctx, const char *own)
 
     if (p->stage == STAGE_JOINING) {
         if (!p->store && party_listen(p, own, 0, false, &err) < 0) {
-            party_finish_with(p, PARTY_EXIT_INTERNAL, err.msg);
+            party_finish_with(p, AGENT_EXIT_INTERNAL, err.msg);
             p->ops->woken(p->ctx);
             return;
         }
@@ -452,7 +451,7 @@ static void on_uplink_failed(void *ctx, const struct cc_err *err)
 {
     struct party *p = ctx;
 
-    party_finish_with(p, PARTY_EXIT_USAGE, err->msg);
+    party_finish_with(p, AGENT_EXIT_USAGE, err->msg);
     p->ops->woken(p->ctx);
 }
 
@@ -536,7 +535,7 @@ static void on_stranger(void *ctx)
     struct cc_err err = { 0 };
 
     if (p->stage == STAGE_JOINING && p->is_port_taken && host_after_all(p, &err) < 0)
-        party_finish_with(p, PARTY_EXIT_USAGE, err.msg);
+        party_finish_with(p, AGENT_EXIT_USAGE, err.msg);
     else if (p->stage == STAGE_JOINING && !p->directory) /* who was elected just now is not ready yet: it will be */
         p->ops->say(p->ctx, 0, uplink_trouble(p->uplink));
     p->ops->woken(p->ctx);
@@ -553,9 +552,9 @@ void party_on_found(void *ctx, const struct hosting_answer *a, const struct cc_e
     if (a)
         p->place = *a;
     if (why)
-        party_finish_with(p, PARTY_EXIT_USAGE, why->msg);
+        party_finish_with(p, AGENT_EXIT_USAGE, why->msg);
     else if ((r = p->directory ? party_stand(p, &err) : host_or_join(p, &err)) < 0)
-        party_finish_with(p, is_address_trouble(r) ? PARTY_EXIT_USAGE : PARTY_EXIT_INTERNAL, err.msg[0] ? err.msg : "no memory");
+        party_finish_with(p, party_is_address_trouble(r) ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL, err.msg[0] ? err.msg : "no memory");
     p->ops->woken(p->ctx);
 }
 

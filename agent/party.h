@@ -73,6 +73,7 @@ struct party *party_new(uv_loop_t *loop, const struct party_cfg *cfg, const stru
 /* -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EINVAL: the store cannot listen where it should; ALONE only, others find that out
  * later and finish. */
 int party_start(struct party *p, struct cc_err *err);
+bool party_is_address_trouble(int r); /* it is one of these: who named the address can mend it */
 
 /* As member_*(). */
 void party_started(struct party *p);

@@ -20,7 +20,7 @@ static void on_address(void *ctx, const char *own)
 
     p->hosting = hosting_start(p->loop, &cfg, party_on_found, p);
     if (!p->hosting)
-        party_finish_with(p, PARTY_EXIT_INTERNAL, "no memory for the job");
+        party_finish_with(p, AGENT_EXIT_INTERNAL, "no memory for the job");
     p->ops->woken(p->ctx);
 }
 
@@ -58,7 +58,7 @@ static void on_host(void *ctx, const struct directory_host *h)
     (void) snprintf(line, sizeof line, "%s hosts the job, at %s port %u", h->name, h->addr, h->port);
     p->ops->say(p->ctx, 1, line);
     if (party_connect(p, h->addr, h->port, NULL, &err) < 0)
-        party_finish_with(p, PARTY_EXIT_INTERNAL, err.msg);
+        party_finish_with(p, AGENT_EXIT_INTERNAL, err.msg);
     p->ops->woken(p->ctx);
 }
 
@@ -76,7 +76,7 @@ static void on_elected(void *ctx, const uint8_t *state, size_t n)
         r = party_make_coordinator(p, NULL, 0, &err);
     }
     if (r < 0) {
-        party_finish_with(p, PARTY_EXIT_INTERNAL, err.msg);
+        party_finish_with(p, AGENT_EXIT_INTERNAL, err.msg);
     } else {
         party_say_hosting(p);
         if (p->stage < STAGE_MEMBER) {

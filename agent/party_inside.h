@@ -3,13 +3,12 @@
 #define AGENT_PARTY_INSIDE_H
 
 #include "agent/coordinator.h"
+#include "agent/core/exitstatus.h"
 #include "agent/directory.h"
 #include "agent/hosting.h"
 #include "agent/party.h"
 #include "agent/recorder.h"
 #include "agent/uplink.h"
-
-enum { PARTY_EXIT_USAGE = 2, PARTY_EXIT_INTERNAL = 70 };
 
 enum party_stage {
     STAGE_NEW,
@@ -25,7 +24,7 @@ struct party {
     uv_loop_t              *loop;
     const struct party_ops *ops;
     void                   *ctx;
-    enum party_stage              stage;
+    enum party_stage        stage;
     struct member           member; /* from STAGE_MEMBER on */
     struct coordinator     *coordinator;
     struct uplink          *uplink;

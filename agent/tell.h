@@ -21,7 +21,7 @@ struct tell {
     const struct policy *policy;
     unsigned  *failed, n_failed; /* local ranks in the order in which we learned of their failures, this attempt */
     struct rdzv_view round;      /* the newest whose workers were started here */
-    unsigned   attempt;          /* of this node, from 0 */
+    unsigned   attempt;          /* restarts of the job by then */
     uint64_t   started_at;       /* ms, monotonic */
     bool       is_events, is_formed;
 };

@@ -12,13 +12,14 @@
 #ifndef AGENT_CORE_MEMBER_H
 #define AGENT_CORE_MEMBER_H
 
+#include "agent/core/exitstatus.h"
 #include "agent/core/node.h"
 #include "agent/core/rdzv_msg.h"
 
 enum {
-    MEMBER_EXIT_REFUSED = 2,
-    MEMBER_EXIT_STUCK = 70,
-    MEMBER_EXIT_ORPHAN = RDZV_EXIT_AGAIN, /* the coordinator is lost, or was never reached: try again */
+    MEMBER_EXIT_REFUSED = AGENT_EXIT_USAGE,
+    MEMBER_EXIT_STUCK = AGENT_EXIT_INTERNAL,
+    MEMBER_EXIT_ORPHAN = AGENT_EXIT_TEMPORARY, /* the coordinator is lost, or was never reached: try again */
 };
 
 enum member_news { /* worth a line for the user */

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/core/exitstatus.h"
+
 enum { /* room for texts, with their NUL; longer ones are cut by who fills them */
     RDZV_HOST_MAX = 64,
     RDZV_ADDR_MAX = 256, /* a name that the user typed, too */
@@ -27,8 +29,8 @@ enum { /* room for texts, with their NUL; longer ones are cut by who fills them 
 #define RDZV_TERM_SHIFT 40
 
 enum { /* exit status of a job whose end no worker's status tells */
-    RDZV_EXIT_AGAIN = 75,       /* its host is gone, or too few nodes are there: start it again */
-    RDZV_EXIT_UNFINISHED = 124, /* as timeout(1) has it */
+    RDZV_EXIT_AGAIN = AGENT_EXIT_TEMPORARY, /* its host is gone, or too few nodes are there: start it again */
+    RDZV_EXIT_UNFINISHED = AGENT_EXIT_UNFINISHED,
 };
 
 enum rdzv_node_phase {
