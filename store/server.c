@@ -70,6 +70,7 @@ struct store_server {
     unsigned        n_open;     /* handles that libuv still knows */
     bool            is_closing;
     bool            is_between; /* rounds: clients are refused */
+    bool            has_begun;  /* the first round */
     void (*on_closed)(void *ctx);
     void    *on_closed_ctx;
     uint64_t log_since;
@@ -212,7 +213,7 @@ static bool is_for_store(struct client *c, size_t n)
         s->cfg.other(s->cfg.ctx, fd, s->in, n);
         return false;
     }
-    if (s->is_between || c->is_stale) {
+    if ((s->is_between && !s->space.is_shut) || c->is_stale) {
         drop(c);
         return false;
     }
@@ -529,6 +530,7 @@ int store_server_start(struct store_server **ret, uv_loop_t *loop, const struct 
         (void) abandon(s);
         return cc_fail(err, -ENOMEM, "no memory for the store");
     }
+    s->space.is_of_job = cfg->other != NULL;
     r = listen_on_all(s, cfg, err);
     if (r < 0) {
         (void) abandon(s);
@@ -580,7 +582,8 @@ static void drop_clients(struct store_server *s)
 
 void store_server_new_round(struct store_server *s)
 {
-    s->is_between = false;
+    s->is_between = s->space.is_shut = false;
+    s->has_begun = true;
     drop_clients(s);
     session_space_clear(&s->space);
 }
@@ -588,6 +591,7 @@ void store_server_new_round(struct store_server *s)
 void store_server_end_round(struct store_server *s)
 {
     s->is_between = true;
+    s->space.is_shut = s->space.is_of_job && !s->has_begun; /* who comes so early may be no worker: let it say what it is */
     drop_clients(s);
     session_space_clear(&s->space);
 }

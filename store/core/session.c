@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 #include "store/base/macros.h"
 
@@ -296,6 +297,28 @@ static void on_wake(struct kv_wait *w)
     s->space->on_woken(s);
 }
 
+static bool contains(struct cc_bytes where, const char *what)
+{
+    return where.n > 0 && memmem(where.p, where.n, what, strlen(what));
+}
+
+/* Whether this client may ask that.  An agent of torchrun shows within its first requests by what keys it meets others, with
+ * the backends c10d and static. */
+static int admit(struct session *s, const struct wire_req *r, struct cc_err *err)
+{
+    enum { LOOKED_AT = 8 };
+
+    if (s->space->is_of_job && s->n_known < LOOKED_AT) {
+        s->n_known++;
+        if (contains(r->key, "torch.rendezvous.") || contains(r->key, "torchelastic/role_info/"))
+            return cc_fail(err, -EPROTO, "it is an agent of torchrun, and this is a job of ccrun: start ccrun on all its nodes");
+    }
+    if (s->space->is_shut && r->op != WIRE_VALIDATE && r->op != WIRE_PING)
+        return cc_fail(err, -EPROTO, "it speaks as a worker or an agent of torchrun does, and this job has no workers yet: start "
+                                     "ccrun on all its nodes");
+    return 0;
+}
+
 /* Runs the requests that are there in full, until a pause. How many bytes that were, or a negative code. */
 static ssize_t run(struct session *s, const uint8_t *p, size_t n, bool is_all, struct cc_err *err)
 {
@@ -308,7 +331,9 @@ static ssize_t run(struct session *s, const uint8_t *p, size_t n, bool is_all, s
         k = wire_request(&s->in, p + done, n - done, is_all, &r, err);
         if (k == 0)
             break;
-        code = k < 0 ? (int) k : run_op[r.op](s, &r, err);
+        code = k < 0 ? (int) k : admit(s, &r, err);
+        if (code == 0)
+            code = run_op[r.op](s, &r, err);
         if (code < 0)
             return code;
         done += (size_t) k;

@@ -24,6 +24,8 @@ struct session_space {
     struct kv_budget budget;
     void (*on_woken)(
         struct session *s); /* its wait was answered by what another session did: `out` has grown */
+    bool is_of_job; /* its clients are the workers of a ccrun job: agents of torchrun are told from them, and refused */
+    bool is_shut;   /* there is nothing to store yet: only a client's handshake is answered */
 };
 
 struct session {
@@ -34,6 +36,7 @@ struct session {
     struct cc_buf         rest; /* requests that wait for their end, or for `out` to be read */
     bool is_paused; /* do not read from it before `out` is empty and session_resume() was called */
     bool is_broken; /* an answer found no room: to be closed */
+    uint8_t n_known; /* requests that were looked at to learn who asks */
 };
 
 /* 0 and an empty key space in *ret; -ENOMEM. */
@@ -43,7 +46,7 @@ void session_space_clear(struct session_space *space); /* for the next round; ev
 void session_space_free(struct session_space *space);  /* the same */
 
 void session_init(struct session *s, struct session_space *space);
-/* 0, or a negative code and a sentence: close the connection. is_all: see wire_request(). */
+/* 0, or a negative code and a sentence : close the connection. is_all: see wire_request(). */
 int  session_input(struct session *s, const uint8_t *p, size_t n, bool is_all, struct cc_err *err);
 int  session_resume(struct session *s, struct cc_err *err);
 void session_sent(struct session *s, size_t n); /* the first n bytes of `out` are gone */

@@ -84,6 +84,26 @@ has a.out 'right with 2'
 has b.out 'right with 2'
 X
 
+it 'an agent of torchrun is refused by a job of ccrun, and named, before and while it runs' <<'X'
+nodes 2
+agent a
+hosts a
+refused() { # option...
+    ! "$PYTHON" -m torch.distributed.run --nnodes 2 "$@" --no-python true >t.out 2>&1
+}
+refused --rdzv-backend c10d --rdzv-endpoint "$ENDPOINT"
+same 1 "$(grep -c 'is an agent of torchrun.* start ccrun on all its nodes' a.err)"
+refused --node-rank 1 --master-addr 127.0.0.1 --master-port "$PORT"
+has a.err 'a worker or an agent of torchrun'
+agent b
+sees b '1/2:0'
+refused --rdzv-backend c10d --rdzv-endpoint "$ENDPOINT"
+refused --node-rank 1 --master-addr 127.0.0.1 --master-port "$PORT"
+same 3 "$(grep -c 'is an agent of torchrun' a.err)"
+all_go
+well a b
+X
+
 it 'a hundred small messages between two agents whose program is a module' <<'X'
 cat >talk.py <<'Y'
 import torch

@@ -19,6 +19,7 @@ struct play {
     const char          *name;
     size_t               cut, at; /* client bytes are cut at this place of the whole; where we are */
     bool                 is_b;
+    char                 why[CC_ERR_MSG_MAX]; /* the last was closed */
 };
 
 static void on_woken(struct session *s)
@@ -54,6 +55,8 @@ static void feed(struct play *p, unsigned conn, const uint8_t *bytes, size_t n, 
     if (!p->is_failed[conn] && session_input(&p->s[conn], bytes, n, is_all, &err) < 0)
         p->is_failed[conn] = true;
     cr_assert(!p->is_failed[conn] || err.msg[0], "%s: closed without a sentence", p->name);
+    if (p->is_failed[conn])
+        (void) snprintf(p->why, sizeof p->why, "%s", err.msg);
     p->at += n;
 }
 
@@ -406,4 +409,45 @@ Test(session, what_passes_the_memory_limit_is_refused_and_the_others_are_served)
     server_sends(&p, 1, (const uint8_t *) "\1\0\0\0\0\0\0\0x", 9);
     cr_assert_not(p.is_failed[1]);
     end(&p);
+}
+
+Test(session, an_agent_of_torchrun_is_told_from_a_worker_of_a_job, .init = setup, .fini = teardown)
+{
+    hello(0);
+    op(0, WIRE_SET, "torch.rendezvous.none", "");
+    cr_expect(!p.is_failed[0], "a store that stands alone serves whoever comes");
+    p.space.is_of_job = true;
+    for (unsigned i = 1; i < 5; i++)
+        hello(i);
+    op(1, WIRE_COMPARE_SET, "/torch.rendezvous.none", "");
+    cr_expect(p.is_failed[1]);
+    cr_expect_neq(strstr(p.why, "an agent of torchrun"), NULL, "%s", p.why);
+    op(2, WIRE_SET, "init/", "1");
+    op(2, WIRE_SET, "none/torchelastic/role_info/1", "{}");
+    cr_expect(p.is_failed[2], "the static backend's");
+    op(3, WIRE_SET, "default_pg/0//torch.rendezvous", "{}");
+    op(3, WIRE_SET, "torch.rendezvous", "{}");
+    cr_expect(!p.is_failed[3]);
+    for (unsigned i = 0; i < 8; i++)
+        op(4, WIRE_SET, "a", "b");
+    op(4, WIRE_SET, "torch.rendezvous.none", "{}");
+    cr_expect(!p.is_failed[4], "a worker may write what it likes");
+}
+
+Test(session, a_shut_store_shakes_hands_and_no_more, .init = setup, .fini = teardown)
+{
+    struct wire_req ping = { .op = WIRE_PING, .number = 7 };
+
+    p.space.is_of_job = p.space.is_shut = true;
+    hello(0);
+    put(0, &ping, NULL, 0);
+    cr_expect_eq(cc_buf_len(&p.s[0].out), 4);
+    session_sent(&p.s[0], 4);
+    op(0, WIRE_SET, "a", "b");
+    cr_expect(p.is_failed[0]);
+    cr_expect_eq(kv_count(p.space.kv), 0);
+    hello(1);
+    op(1, WIRE_COMPARE_SET, "torch.rendezvous.none", "");
+    cr_expect(p.is_failed[1]);
+    cr_expect_neq(strstr(p.why, "is an agent of torchrun"), NULL, "%s", p.why);
 }
