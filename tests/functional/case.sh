@@ -21,11 +21,23 @@ bg() {
     pid=$!
 }
 
+# A limit of time is one of a machine that has a CPU for us.  Where others want it too, the time in which somebody waited for
+# one, as the kernel counts it, is counted as a quarter.  read_stall: in $stall, the ms of it until now.
+read_stall() {
+    stall=0
+    read -r stall_line 2>/dev/null </proc/pressure/cpu || return 0
+    stall=$((${stall_line##*total=} / 1000))
+}
+read_stall
+case_stall=$stall
+
 # wait_for 'condition' [SECONDS]: until the shell condition holds; the case fails when it does not in 10 s.
 wait_for() {
-    wait_end=$(($(now_ms) + ${2:-10} * 1000))
+    read_stall
+    wait_stall=$stall wait_end=$(($(now_ms) + ${2:-10} * 1000))
     until eval "$1"; do
-        [ "$(now_ms)" -lt "$wait_end" ] || {
+        read_stall
+        [ $(($(now_ms) - (stall - wait_stall) * 3 / 4)) -lt "$wait_end" ] || {
             tail -n 20 ./*.out ./*.err 2>/dev/null || true
             fail "waited ${2:-10} s in vain for: $1"
         }
@@ -108,6 +120,8 @@ count() { seq 1 "$1"; }
 
 # in_time FROM_MS LIMIT_MS: not more than so much has passed since $(now_ms) gave FROM_MS.
 in_time() {
-    in_time_took=$(($(now_ms) - $1))
-    [ "$in_time_took" -le "$2" ] || fail "took $in_time_took ms, more than $2"
+    read_stall
+    in_time_took=$(($(now_ms) - $1)) in_time_stall=$((stall - case_stall))
+    [ $in_time_stall -lt $in_time_took ] || in_time_stall=$in_time_took
+    [ $((in_time_took - in_time_stall * 3 / 4)) -le "$2" ] || fail "took $in_time_took ms, more than $2"
 }

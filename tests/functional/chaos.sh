@@ -60,7 +60,7 @@ seed=${CCRUN_CHAOS_SEED:-$(date +%N | sed 's/^0*//')}
 echo "CCRUN_CHAOS_SEED=$seed"
 nodes 1:4 --rdzv-conf last_call_timeout=5 --max-restarts 100000 --max-rejoins 100000 --progress-file "$PWD/checkpoint" \
     --shutdown-timeout 5
-WORKER="$SUPPORT/adder $PWD 10"
+WORKER='"$SUPPORT/adder" "$PWD" 10'
 start a
 hosts a
 for x in b c d; do start $x; done

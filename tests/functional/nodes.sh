@@ -351,7 +351,7 @@ agent b
 ends $b 2
 matches b.err '3.*2|2.*3'
 NODES=2
-WORKER="$SUPPORT/puppet --deaf"
+WORKER='"$SUPPORT/puppet" --deaf'
 agent c
 ends $c 2
 has c.err puppet

@@ -13,7 +13,7 @@
 #   all_go                    tells every worker to end well
 #   well a b                  these agents end, with 0
 
-WORKER= # a program with its arguments instead of the puppet
+WORKER= # a program with its arguments, as a shell would read them, instead of the puppet
 PUPPET= # arguments of the puppet
 AROUND= # a program with its arguments that starts ccrun
 
@@ -26,8 +26,8 @@ nodes() {
 
 agent() {
     agent_name=$1; shift
-    bg "$agent_name" $AROUND "$CCRUN" --nnodes "$NODES" --rdzv-backend c10d --rdzv-endpoint "$ENDPOINT" $COMMON "$@" \
-        --no-python ${WORKER:-"$SUPPORT/puppet" $PUPPET}
+    eval "set -- \"\$@\" --no-python ${WORKER:-\"\$SUPPORT/puppet\" $PUPPET}"
+    bg "$agent_name" $AROUND "$CCRUN" --nnodes "$NODES" --rdzv-backend c10d --rdzv-endpoint "$ENDPOINT" $COMMON "$@"
     eval "$agent_name=\$pid"
 }
 

@@ -91,6 +91,7 @@ port=$("$SUPPORT/freeport")
 for x in a:0 b:1 c:2; do
     bg ${x%:*} "$CCRUN" --nnodes 3 --node-rank ${x#*:} --master-addr 127.0.0.1 --master-port "$port" --no-python "$SUPPORT/puppet"
     eval "${x%:*}=\$pid"
+    hosts a # all have the address, and the first one hosts
 done
 sees a '0/3:0'; sees b '1/3:0'; sees c '2/3:0'
 from=$(now_ms)
@@ -281,7 +282,7 @@ X
 
 it 'SIGTERM to all of them at once is a stop on each' <<'X'
 three 2:3
-kill $a $b $c
+kill $c $b $a # the one that hosts is the last: when it is gone the others know that it was stopped
 for x in a b c; do is_over $x 143; done
 lacks b.err 'the job has ended'
 X

@@ -277,7 +277,7 @@ matches err '^ccrun: [0-9]+ bytes of output were dropped'
 same 100000 "$(cat logs/*/attempt_0/0/stdout.log | wc -l)"
 [ "$(wc -l <out)" -lt 100000 ]
 sed -n 's/^\[default0\]://p' out >lines
-grep -Fxvf logs/*/attempt_0/0/stdout.log lines >foreign || true
+awk 'NR == FNR { is_there[$0]; next } !($0 in is_there)' logs/*/attempt_0/0/stdout.log lines >foreign
 empty foreign
 EOF
 

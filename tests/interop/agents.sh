@@ -18,7 +18,7 @@ X
 it 'two agents, four ranks each: collectives hold (A23)' <<'X'
 mkdir f
 nodes 2 --nproc-per-node 4
-WORKER="$PYTHON $HERE/collectives.py $PWD/f"
+WORKER='"$PYTHON" "$HERE/collectives.py" "$PWD/f"'
 agent a --tee 3 --log-dir logs.a
 agent b --tee 3 --log-dir logs.b
 slow a b
@@ -30,7 +30,7 @@ X
 it 'one, two and three ranks on three agents (A24)' <<'X'
 mkdir f
 nodes 3
-WORKER="$PYTHON $HERE/collectives.py $PWD/f"
+WORKER='"$PYTHON" "$HERE/collectives.py" "$PWD/f"'
 agent a --nproc-per-node 1
 agent b --nproc-per-node 2
 agent c --nproc-per-node 3
@@ -53,7 +53,7 @@ if role == "master":
 rpc.shutdown()
 Y
 nodes 2
-WORKER="$PYTHON $PWD/w.py"
+WORKER='"$PYTHON" "$PWD/w.py"'
 agent a --role master
 agent b --role worker
 slow a b
@@ -75,7 +75,7 @@ while world == 1:
     time.sleep(0.1)
 Y
 nodes 1:2 --rdzv-conf last_call_timeout=1
-WORKER="$PYTHON $PWD/w.py"
+WORKER='"$PYTHON" "$PWD/w.py"'
 agent a
 wait_for 'grep -q "right with 1" a.out' 60
 agent b

@@ -20,7 +20,7 @@ until_world() { # N: some steps are made by so many ranks
 }
 train() { # NODES [option...]
     lab heal all
-    WORKER="$PYTHON $HERE/elastic_train.py $PWD"
+    WORKER='"$PYTHON" "$HERE/elastic_train.py" "$PWD"'
     lab_nodes "$@"
 }
 finish() { # AGENT...: they end well, and the steps are right
@@ -114,7 +114,7 @@ limit 900
 it 'restarts with gloo over two hosts, again and again, with the collectives of all in between' <<'X'
 n=$(rounds 50)
 train 2 --max-restarts "$n"
-WORKER="$PYTHON $HERE/restart.py $PWD again"
+WORKER='"$PYTHON" "$HERE/restart.py" "$PWD" again'
 host_agent a 1
 host_agent b 2
 ends $a 0 880

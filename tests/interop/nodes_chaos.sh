@@ -57,7 +57,7 @@ limit $((time + 300))
 it 'training goes on whatever is harmed: every step is there once, with the loss that one process computes' <<'X'
 seed=${CCRUN_CHAOS_SEED:-$(date +%N | sed 's/^0*//')}
 echo "CCRUN_CHAOS_SEED=$seed"
-WORKER="$PYTHON $HERE/elastic_train.py $PWD"
+WORKER='"$PYTHON" "$HERE/elastic_train.py" "$PWD"'
 lab_nodes 1:4 --rdzv-conf last_call_timeout=30 --max-restarts 100000 --max-rejoins 100000 --progress-file "$PWD/checkpoint" \
     --shutdown-timeout 5
 for i in 1 2 3 4; do start $i; done

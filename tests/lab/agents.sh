@@ -13,8 +13,9 @@ lab_nodes() {
 
 host_agent() {
     agent_name=$1 agent_host=$2; shift 2
+    eval "set -- \"\$@\" --no-python ${WORKER:-\"\$SUPPORT/puppet\" $PUPPET}"
     bg "$agent_name" "$SUPPORT/labhelper" exec "$(lab pid "$agent_host")" $AROUND "$CCRUN" --nnodes "$NODES" \
-        --rdzv-backend c10d --rdzv-endpoint "$ENDPOINT" $COMMON "$@" --no-python ${WORKER:-"$SUPPORT/puppet" $PUPPET}
+        --rdzv-backend c10d --rdzv-endpoint "$ENDPOINT" $COMMON "$@"
     eval "$agent_name=\$pid"
 }
 

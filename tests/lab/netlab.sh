@@ -147,8 +147,10 @@ delay() {
     us=$(awk -v ms="$ms" 'BEGIN { printf "%d", ms * 1000 }')
     { [ "$us" != 0 ] || [ "$loss" != 0 ]; } || return 0
     for j in $(hosts); do on "$j" "$H" rawlink eth0; done
-    on_switch sh -c "ip link set s$i nomaster; ip link add d$i type veth peer name e$i && ip link set d$i up &&
-        ip link set e$i master br0 up && $H rawlink d$i && $H rawlink e$i && $H rawlink s$i" || die 'no relay link'
+    # shellcheck disable=SC2016 # for the shell inside
+    on_switch sh -c 'ip link set "s$1" nomaster; ip link add "d$1" type veth peer name "e$1" && ip link set "d$1" up &&
+        ip link set "e$1" master br0 up && "$0" rawlink "d$1" && "$0" rawlink "e$1" && "$0" rawlink "s$1"' "$H" "$i" ||
+        die 'no relay link'
     setsid "$H" exec "$(pid sw)" "$H" relay "s$i" "d$i" "$us" "$loss" </dev/null >/dev/null 2>&1 &
     echo $! >"$D/relay$i.pid"
     started $! >"$D/relay$i.start"
