@@ -14,6 +14,7 @@
 
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
+#include "store/base/ration.h"
 #include "store/core/pace.h"
 #include "store/core/session.h"
 #include "store/listen.h"
@@ -22,8 +23,7 @@
 enum {
     READ_SIZE = 64 << 10,    /* what one client may make us do in one turn */
     ACCEPTS_PER_TURN = 1024, /* many: where the queue overflows, a client waits for a second */
-    LOG_WINDOW_MS = 10000,
-    LOG_MAX = 20, /* sentences in a window */
+    SILENT_ROUNDS = 2, /* who has said nothing when so many have begun is no agent */
     OTHER_FIRST = 0x80,
     LOT_MIN = 8,        /* answers at once: fewer are sent one by one */
     LOTS_TO_LEARN = 64, /* so often, and it is worth to prepare for more */
@@ -39,6 +39,7 @@ struct client {
     int                  fd;
     int                  events; /* what `watch` looks for */
     bool is_dirty, has_ended;    /* has_ended: sends nothing more, is closed once it has its answers */
+    unsigned n_rounds;           /* that have begun since it came */
     bool has_spoken;             /* and is a client of the store */
     bool is_stale;               /* from an earlier round: if it is for the store, then not for this one */
     TAILQ_ENTRY(client) all, dirty;
@@ -73,35 +74,26 @@ struct store_server {
     bool            has_begun;  /* the first round */
     void (*on_closed)(void *ctx);
     void    *on_closed_ctx;
-    uint64_t log_since;
-    unsigned n_logged, n_unlogged;
-    uint8_t  in[READ_SIZE];
+    struct cc_ration ration; /* of what is logged */
+    uint8_t          in[READ_SIZE];
 };
 
 /* ---- telling */
 
 static void say(struct store_server *s, const char *sentence)
 {
-    uint64_t now = uv_now(s->loop);
-    char     missed[96];
+    unsigned n_kept;
+    bool     is_due = cc_ration_take(&s->ration, uv_now(s->loop), &n_kept);
+    char     kept[96];
 
     if (!s->cfg.log)
         return;
-    if (now - s->log_since >= LOG_WINDOW_MS) {
-        if (s->n_unlogged > 0) {
-            (void) snprintf(missed, sizeof missed, "%u more connections were closed or refused",
-                            s->n_unlogged);
-            s->cfg.log(s->cfg.ctx, missed);
-        }
-        s->log_since = now;
-        s->n_logged = s->n_unlogged = 0;
+    if (n_kept > 0) {
+        (void) snprintf(kept, sizeof kept, "%u more connections were closed or refused", n_kept);
+        s->cfg.log(s->cfg.ctx, kept);
     }
-    if (s->n_logged < LOG_MAX) {
-        s->n_logged++;
+    if (is_due)
         s->cfg.log(s->cfg.ctx, sentence);
-    } else {
-        s->n_unlogged++;
-    }
 }
 
 static void say_why(struct client *c, const struct cc_err *err)
@@ -415,9 +407,9 @@ static void add_client(struct store_server *s, int fd)
     watch_for(c, UV_READABLE);
 }
 
-/* No descriptor is left: give one up for a moment, so that the client hears of it at once and tries again
- * later. */
-static void turn_away(struct listener *l)
+/* No descriptor is left: give one up for a moment, so that the client hears of it at once and tries again later.  False:
+ * there is none.  accept() does not even look before it has a descriptor. */
+static bool turn_away(struct listener *l)
 {
     struct store_server *s = l->server;
     int                  fd;
@@ -427,7 +419,9 @@ static void turn_away(struct listener *l)
     if (fd >= 0)
         (void) close(fd);
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    say(s, "a connection was refused: the limit of open files is reached (ulimit -n)");
+    if (fd >= 0)
+        say(s, "a connection was refused: the limit of open files is reached (ulimit -n)");
+    return fd >= 0;
 }
 
 static void on_connection(uv_poll_t *watch, int status, int events)
@@ -440,9 +434,9 @@ static void on_connection(uv_poll_t *watch, int status, int events)
 
         if (fd >= 0)
             add_client(l->server, fd);
-        else if (errno == EMFILE || errno == ENFILE)
-            turn_away(l);
-        else if (errno != ECONNABORTED && errno != EINTR)
+        else if (errno == ECONNABORTED || errno == EINTR)
+            continue;
+        else if ((errno != EMFILE && errno != ENFILE) || !turn_away(l))
             return;
     }
 }
@@ -543,7 +537,6 @@ int store_server_start(struct store_server **ret, uv_loop_t *loop, const struct 
     (void) uv_check_start(&s->after_poll, on_after_poll);
     (void) uv_idle_init(loop, &s->more);
     s->n_open = 2;
-    s->log_since = uv_now(loop);
     r = watch_listeners(s, err);
     if (r < 0) {
         store_server_close(s, NULL, NULL);
@@ -566,14 +559,14 @@ static void drop_all(struct store_server *s)
         drop(c);
 }
 
-/* Who has said nothing yet may be an agent, whose connection belongs to no round. */
+/* Who has said nothing yet may be an agent, whose connection belongs to no round; but an agent speaks at once. */
 static void drop_clients(struct store_server *s)
 {
     struct client *c, *next;
 
     for (c = TAILQ_FIRST(&s->clients); c; c = next) {
         next = TAILQ_NEXT(c, all);
-        if (c->has_spoken || !s->cfg.other)
+        if (c->has_spoken || !s->cfg.other || c->n_rounds == SILENT_ROUNDS)
             drop(c);
         else
             c->is_stale = true;
@@ -582,8 +575,12 @@ static void drop_clients(struct store_server *s)
 
 void store_server_new_round(struct store_server *s)
 {
+    struct client *c;
+
     s->is_between = s->space.is_shut = false;
     s->has_begun = true;
+    TAILQ_FOREACH(c, &s->clients, all)
+        c->n_rounds++;
     drop_clients(s);
     session_space_clear(&s->space);
 }
