@@ -12,14 +12,16 @@
 #include "agent/secret.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
+#include "store/base/ration.h"
 
 enum {
     OWN_LINK = 1,
     SAVE_EVERY_MS = 200, /* what no view waits for */
-    STRANGER_MS = 10000, /* to show that it belongs here */
+    STRANGER_MS = 10000,  /* to show that it belongs here */
+    STRANGERS_EXTRA = 64, /* at one time, beyond two for each node */
 };
 
-enum guest_state { GUEST_NEW, GUEST_CHALLENGED, GUEST_REFUSED, GUEST_KNOWN };
+enum guest_state { GUEST_NEW, GUEST_CHALLENGED, GUEST_REFUSED, GUEST_PROVED, GUEST_KNOWN /* it said hello */ };
 
 /* A view that waits until what it says is saved; the newest for that node. */
 struct held {
@@ -35,13 +37,14 @@ struct guest {
     uint64_t            incarnation; /* the last that was heard on it; 0: none */
     enum guest_state    state;
     uint8_t             proof[PROTO_PROOF_BYTES]; /* CHALLENGED: the one that is expected */
-    uint64_t            came_at;
+    uint64_t            seen_at; /* when it came, or said hello last */
     char                addr[RDZV_ADDR_MAX];
     struct held        *held;
-    LIST_ENTRY(guest) all;
-    TAILQ_ENTRY(guest) strange; /* until it is KNOWN */
+    TAILQ_ENTRY(guest)  entry;
     struct guest       *next; /* of the same slot */
 };
+
+TAILQ_HEAD(guests, guest); /* by seen_at */
 
 enum { SLOTS = 4096 }; /* by id, which counts up: as good as any hash */
 
@@ -52,15 +55,17 @@ struct coordinator {
     uv_loop_t                    *loop;
     uint64_t                      last_id;
     unsigned                      n_links, n_open; /* n_open: handles that libuv still knows */
+    unsigned                      n_strangers, max_strangers;
+    uint64_t                      silence; /* ms in which a guest that is KNOWN says hello, or its node is lost */
     uv_timer_t                    timer;
     uv_idle_t                     hurry; /* active: the loop must not sleep before it ticks */
     uv_check_t                    after_poll;
     char                          job[PROTO_JOB_MAX], host[RDZV_HOST_MAX];
     struct secret                *secret; /* NULL: none */
     struct recorder              *recorder; /* NULL: nothing is recorded */
-    LIST_HEAD(, guest) guests;
-    TAILQ_HEAD(, guest) strangers; /* in the order in which they came */
-    struct guest *slots[SLOTS];
+    struct cc_ration              ration; /* of what others make us say */
+    struct guests                 strangers, known;
+    struct guest                 *slots[SLOTS];
     /* is_durable: */
     uint8_t      *state; /* room to save it; NULL: it is not */
     uint64_t      saved; /* changes */
@@ -86,6 +91,23 @@ static struct guest *find(struct coordinator *c, uint64_t id)
     return g;
 }
 
+static void take_out(struct guest *g)
+{
+    struct coordinator *c = g->c;
+
+    TAILQ_REMOVE(g->state == GUEST_KNOWN ? &c->known : &c->strangers, g, entry);
+    c->n_strangers -= g->state != GUEST_KNOWN;
+}
+
+/* It has said hello. */
+static void see(struct guest *g, uint64_t now)
+{
+    take_out(g);
+    g->state = GUEST_KNOWN;
+    g->seen_at = now;
+    TAILQ_INSERT_TAIL(&g->c->known, g, entry);
+}
+
 static void dismiss(struct guest *g)
 {
     struct guest **at = &g->c->slots[g->id % SLOTS];
@@ -93,9 +115,7 @@ static void dismiss(struct guest *g)
     while (*at != g)
         at = &(*at)->next;
     *at = g->next;
-    LIST_REMOVE(g, all);
-    if (g->state != GUEST_KNOWN)
-        TAILQ_REMOVE(&g->c->strangers, g, strange);
+    take_out(g);
     g->c->n_links--;
     link_close(g->link);
     free(g->held);
@@ -145,19 +165,22 @@ static void on_timer(uv_timer_t *t);
 
 static uint64_t deadline(const struct coordinator *c)
 {
-    const struct guest *g = TAILQ_FIRST(&c->strangers);
+    const struct guest *stranger = TAILQ_FIRST(&c->strangers), *known = TAILQ_FIRST(&c->known);
     uint64_t            at = rdzv_deadline(c->rdzv);
 
     if (is_to_be_saved(c) && c->save_at < at)
         at = c->save_at;
-    return g && g->came_at + STRANGER_MS < at ? g->came_at + STRANGER_MS : at;
+    if (stranger && stranger->seen_at + STRANGER_MS < at)
+        at = stranger->seen_at + STRANGER_MS;
+    return known && known->seen_at + c->silence < at ? known->seen_at + c->silence : at;
 }
 
-static void dismiss_strangers(struct coordinator *c, uint64_t now)
+/* Who was cut off leaves a connection that never breaks: nothing is sent to a node that is lost. */
+static void dismiss_silent(struct guests *guests, uint64_t now, uint64_t ms)
 {
     struct guest *g;
 
-    while ((g = TAILQ_FIRST(&c->strangers)) && now >= g->came_at + STRANGER_MS)
+    while ((g = TAILQ_FIRST(guests)) && now - g->seen_at >= ms)
         dismiss(g);
 }
 
@@ -187,7 +210,8 @@ static void on_after_poll(uv_check_t *check)
 
     (void) uv_check_stop(check);
     (void) uv_idle_stop(&c->hurry);
-    dismiss_strangers(c, ev.now);
+    dismiss_silent(&c->strangers, ev.now, STRANGER_MS);
+    dismiss_silent(&c->known, ev.now, c->silence);
     if (ev.now >= rdzv_deadline(c->rdzv))
         happen(c, &ev);
     rearm(c);
@@ -220,12 +244,20 @@ static void op_view(void *ctx, uint64_t link, const struct rdzv_view *v)
         link_send(g->link, &m);
 }
 
-static void tell_refusal(struct coordinator *c, const struct guest *g, const struct rdzv_refused *r)
+/* Anybody who reaches the port can make us say this. */
+static void tell_refusal(struct coordinator *c, const char *addr, const char *why)
 {
-    char sentence[2 * RDZV_TEXT_MAX + RDZV_ADDR_MAX + 64];
+    char     sentence[2 * RDZV_TEXT_MAX + RDZV_ADDR_MAX + 64];
+    unsigned n_kept;
+    bool     is_due = cc_ration_take(&c->ration, cc_monotonic_ms(), &n_kept);
 
-    (void) snprintf(sentence, sizeof sentence, "the agent at %s was turned away: %s", g->addr, r->sentence);
-    c->ops->say(c->ctx, sentence);
+    if (n_kept > 0) {
+        (void) snprintf(sentence, sizeof sentence, "%u more agents were turned away", n_kept);
+        c->ops->say(c->ctx, sentence);
+    }
+    (void) snprintf(sentence, sizeof sentence, "the agent at %s was turned away: %s", addr, why);
+    if (is_due)
+        c->ops->say(c->ctx, sentence);
 }
 
 static void op_refuse(void *ctx, uint64_t link, const struct rdzv_refused *r)
@@ -241,7 +273,7 @@ static void op_refuse(void *ctx, uint64_t link, const struct rdzv_refused *r)
     g = find(c, link);
     if (!g)
         return;
-    tell_refusal(c, g, r);
+    tell_refusal(c, g->addr, r->sentence);
     link_send(g->link, &m); /* it closes the connection when it has read that */
 }
 
@@ -263,7 +295,7 @@ void coordinator_saved(struct coordinator *c, uint64_t version)
         free(c->own_held);
         c->own_held = NULL;
     }
-    LIST_FOREACH(g, &c->guests, all)
+    TAILQ_FOREACH(g, &c->known, entry)
     {
         struct proto_msg m = { .type = PROTO_VIEW };
 
@@ -289,7 +321,7 @@ __attribute__((format(printf, 2, 3))) static void refuse_open(struct guest *g, c
     (void) vsnprintf(m.u.refused.sentence, sizeof m.u.refused.sentence, fmt, ap);
     va_end(ap);
     g->state = GUEST_REFUSED;
-    tell_refusal(g->c, g, &m.u.refused);
+    tell_refusal(g->c, g->addr, m.u.refused.sentence);
     link_send(g->link, &m);
 }
 
@@ -330,14 +362,12 @@ static void opened(struct guest *g, const struct proto_open *open)
 
 static void proved(struct guest *g, const struct proto_proof *proof)
 {
-    struct coordinator *c = g->c;
+    const struct coordinator *c = g->c;
 
-    if (c->secret && !secret_is_same(proof->proof, g->proof)) {
+    if (c->secret && !secret_is_same(proof->proof, g->proof))
         refuse_open(g, "the secret of job '%.100s', run by %s, is another one (--job-token-file)", c->job, c->host);
-        return;
-    }
-    g->state = GUEST_KNOWN;
-    TAILQ_REMOVE(&c->strangers, g, strange);
+    else
+        g->state = GUEST_PROVED;
 }
 
 static void heard(struct guest *g, const struct rdzv_hello *h)
@@ -351,6 +381,7 @@ static void heard(struct guest *g, const struct rdzv_hello *h)
     if (said.has_about && said.about.addr[0] == '\0')
         memcpy(said.about.addr, g->addr, sizeof g->addr);
     g->incarnation = h->incarnation;
+    see(g, ev.now);
     happen(g->c, &ev);
 }
 
@@ -358,14 +389,15 @@ static void on_message(void *ctx, struct link *l, const struct proto_msg *m)
 {
     struct guest       *g = ctx;
     struct coordinator *c = g->c;
+    bool                is_trusted = g->state >= GUEST_PROVED;
 
     if (m->type == PROTO_OPEN && g->state == GUEST_NEW)
         opened(g, &m->u.open);
     else if (m->type == PROTO_PROOF && g->state == GUEST_CHALLENGED)
         proved(g, &m->u.proof);
-    else if (m->type == PROTO_PING && g->state == GUEST_KNOWN)
+    else if (m->type == PROTO_PING && is_trusted)
         link_send(l, &(struct proto_msg) { .type = PROTO_PONG, .u.ping = m->u.ping });
-    else if (m->type == PROTO_HELLO && g->state == GUEST_KNOWN)
+    else if (m->type == PROTO_HELLO && is_trusted)
         heard(g, &m->u.hello);
     rearm(c);
     c->ops->woken(c->ctx);
@@ -398,20 +430,21 @@ void coordinator_accept(struct coordinator *c, int fd, const uint8_t *bytes, siz
     if (g)
         g->link = link_new(c->loop, fd, &link_cbs, g, &err);
     if (!g || !g->link) {
-        c->ops->say(c->ctx, "an agent was turned away: no memory");
+        tell_refusal(c, "?", "no memory");
         free(g);
         return;
     }
     g->c = c;
     g->id = ++c->last_id;
-    g->came_at = cc_monotonic_ms();
+    g->seen_at = cc_monotonic_ms();
     (void) link_address(g->link, LINK_PEER, g->addr, sizeof g->addr);
     slot = &c->slots[g->id % SLOTS];
     g->next = *slot;
     *slot = g;
-    LIST_INSERT_HEAD(&c->guests, g, all);
-    TAILQ_INSERT_TAIL(&c->strangers, g, strange);
+    TAILQ_INSERT_TAIL(&c->strangers, g, entry);
     c->n_links++;
+    if (c->n_strangers++ == c->max_strangers) /* an agent that was in earnest comes again */
+        dismiss(TAILQ_FIRST(&c->strangers));
     link_input(g->link, bytes, n);
 }
 
@@ -466,8 +499,10 @@ struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cf
     c->last_id = OWN_LINK;
     (void) snprintf(c->job, sizeof c->job, "%s", cfg->job);
     (void) snprintf(c->host, sizeof c->host, "%s", cfg->host);
-    LIST_INIT(&c->guests);
+    c->max_strangers = 2 * cfg->rdzv.nodes_cap + STRANGERS_EXTRA;
+    c->silence = cfg->rdzv.dead_after + STRANGER_MS;
     TAILQ_INIT(&c->strangers);
+    TAILQ_INIT(&c->known);
     (void) uv_timer_init(loop, &c->timer);
     (void) uv_idle_init(loop, &c->hurry);
     (void) uv_check_init(loop, &c->after_poll);
@@ -519,8 +554,8 @@ static void on_check_closed(uv_handle_t *h)
 
 void coordinator_close(struct coordinator *c)
 {
-    while (!LIST_EMPTY(&c->guests))
-        dismiss(LIST_FIRST(&c->guests));
+    dismiss_silent(&c->strangers, cc_monotonic_ms(), 0);
+    dismiss_silent(&c->known, cc_monotonic_ms(), 0);
     c->rdzv = rdzv_free(c->rdzv);
     c->secret = secret_free(c->secret);
     free(c->state);

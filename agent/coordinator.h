@@ -3,6 +3,9 @@
  *
  * It lives in the agent that hosts the job.  That agent's own member (agent/core/member.h) speaks with it directly, without a
  * socket; all others by connections that begin with OPEN.  Everything happens on the loop's thread.
+ *
+ * How many may be connected that have not said hello, for how long, and how often people are told of them is bounded, and a
+ * connection on which nothing comes for longer than a node may be silent is closed.
  */
 #ifndef AGENT_COORDINATOR_H
 #define AGENT_COORDINATOR_H

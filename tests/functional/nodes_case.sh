@@ -8,6 +8,7 @@
 #   agent a [option...]       starts one; its output is in a.out and a.err, its process id in $a
 #   hosts a                   waits until it hosts the job
 #   joined 2                  waits until so many others are connected with it
+#   links                     how many are
 #   story a                   the rounds that the first worker of an agent saw: node/nodes:restarts of each
 #   sees a '0/2:0 0/3:0'      waits until that is its story
 #   all_go                    tells every worker to end well
@@ -33,10 +34,9 @@ agent() {
 
 hosts() { wait_for "grep -q 'hosts the job' $1.err"; }
 
-joined() {
-    joined_port=$(printf :%04X "$PORT")
-    wait_for "[ \"\$(cat /proc/net/tcp* | awk '\$2 ~ /$joined_port\$/ && \$4 == \"01\"' | wc -l)\" -ge $1 ]"
-}
+links() { cat /proc/net/tcp* | awk -v port="$(printf :%04X "$PORT")\$" '$2 ~ port && $4 == "01"' | wc -l; }
+
+joined() { wait_for "[ \"\$(links)\" -ge $1 ]"; }
 
 story() {
     sed -n 's/^up node=\([0-9]*\) nodes=\([0-9]*\) .* local=0 .*count=\([0-9]*\) .*/\1\/\2:\3/p' "$1.out" | paste -sd' '

@@ -316,6 +316,18 @@ else
 fi
 X
 
+it 'the connection of a node that is lost without a word does not stay open' <<'X'
+pair
+agent_pid=$(cat "/proc/$b/task/$b/children" | tr -d ' ')
+kill -STOP $agent_pid
+sees a '0/2:0 0/1:0'
+n=$(links)
+wait_for '[ "$(links)" -lt "$n" ]' 20
+kill -KILL $agent_pid
+all_go
+well a
+X
+
 it 'a node that hangs for less than that is not noticed' <<'X'
 pair
 agent_pid=$(cat "/proc/$b/task/$b/children" | tr -d ' ')

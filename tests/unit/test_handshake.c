@@ -9,6 +9,7 @@
 #include "agent/coordinator.h"
 #include "agent/link.h"
 #include "agent/uplink.h"
+#include "store/base/ration.h"
 #include "store/server.h"
 
 struct table {
@@ -317,15 +318,21 @@ Test(handshake, a_store_of_torch_is_a_stranger)
 
 /* ---- somebody else in the place of the agent */
 
-static void knock(struct table *t, const struct proto_msg *m, size_t n)
+static int dial(const struct table *t)
 {
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct cc_err      err = { 0 };
 
     a.sin_port = htons(store_server_port(t->server));
     cr_assert_eq(connect(fd, (struct sockaddr *) &a, sizeof a), 0);
-    t->l = link_new(&t->loop, fd, &impostor_cbs, t, &err);
+    return fd;
+}
+
+static void knock(struct table *t, const struct proto_msg *m, size_t n)
+{
+    struct cc_err err = { 0 };
+
+    t->l = link_new(&t->loop, dial(t), &impostor_cbs, t, &err);
     for (size_t i = 0; i < n; i++)
         link_send(t->l, &m[i]);
     t->is_over = false;
@@ -371,5 +378,49 @@ Test(handshake, nobody_is_heard_before_it_has_proved_itself)
                      "its protocol is version 2, and that of job 'job7', run by h0, is 1; use the same ccrun on all nodes");
     coordinator_status(t.c, &s);
     cr_expect_eq(s.n_known, 0);
+    clear(&t);
+}
+
+Test(handshake, a_crowd_of_strangers_is_bounded_and_keeps_no_agent_out)
+{
+    enum { CROWD = 200, BOUND = 2 * 8 + 64 }; /* 8: nodes_cap */
+    struct table t;
+    int          fd[CROWD];
+    unsigned     n_open = 0;
+
+    host(&t, "job7", NULL);
+    for (size_t i = 0; i < CROWD; i++) {
+        fd[i] = dial(&t);
+        cr_assert_eq(send(fd[i], "\xcc", 1, MSG_NOSIGNAL), 1);
+    }
+    come(&t, "job7", NULL);
+    cr_expect_eq(t.n_connected, 1);
+    cr_expect_leq(coordinator_links(t.c), BOUND);
+    for (size_t i = 0; i < CROWD; i++) {
+        uint8_t byte;
+
+        n_open += recv(fd[i], &byte, 1, MSG_DONTWAIT) < 0;
+        (void) close(fd[i]);
+    }
+    cr_expect_leq(n_open, BOUND);
+    cr_expect_geq(n_open, BOUND - 1);
+    clear(&t);
+}
+
+Test(handshake, who_knocks_again_and_again_fills_nobodys_screen)
+{
+    const struct proto_msg m = { .type = PROTO_OPEN, .u.open.version = PROTO_VERSION + 1 };
+    struct table           t;
+
+    host(&t, "job7", NULL);
+    for (unsigned i = 0; i < 2 * CC_RATION_MAX; i++) {
+        knock(&t, &m, 1);
+        cr_assert_eq(t.n_got, 1);
+        t.n_got = 0;
+        if (t.l)
+            link_close(t.l);
+        t.l = NULL;
+    }
+    cr_expect_eq(t.n_said, CC_RATION_MAX);
     clear(&t);
 }
