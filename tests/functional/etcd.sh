@@ -59,7 +59,7 @@ end_etcd() { for i in "$@"; do eval "kill -9 \$m$i; wait \$m$i || true"; done; }
 X
 limit 60
 
-it 'two agents find each other in etcd; nothing is left there for long' <<'X'
+it 'two agents find each other in etcd; nothing is left there for long (C67, A17, L1)' <<'X'
 members 1
 nodes 2 --rdzv-backend etcd --rdzv-endpoint "$ENDPOINTS" --rdzv-id one
 agent a
@@ -158,14 +158,14 @@ well a b c
 end_etcd 1
 X
 
-it 'etcd that is not there is said, and the run ends when its time is over' <<'X'
+it 'etcd that is not there is said, and the run ends when its time is over (X3)' <<'X'
 port=$("$SUPPORT/freeport")
 expect_status 75 "$CCRUN" --nnodes 2 --rdzv-backend etcd --rdzv-endpoint "127.0.0.1:$port,[::1]:$port" --rdzv-id x \
     --rdzv-conf join_timeout=2 --no-python true
 matches err "no host of the job at etcd at 127.0.0.1:$port,.* in 2 s: etcd at http://.*:$port does not answer"
 X
 
-it 'an endpoint that is missing and a protocol that is none are said before anything is tried' <<'X'
+it 'an endpoint that is missing and a protocol that is none are said before anything is tried (X2)' <<'X'
 expect_status 2 "$CCRUN" --nnodes 2 --rdzv-backend etcd-v2 true
 has err '--rdzv-backend etcd-v2 needs --rdzv-endpoint HOST[:PORT][,...]'
 expect_status 2 "$CCRUN" --nnodes 2 --rdzv-backend etcd-v2 --rdzv-endpoint h --rdzv-conf protocol=ftp true

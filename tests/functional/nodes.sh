@@ -211,7 +211,7 @@ in_time "$from" 5000
 matches a.err '1 of at least 2 nodes came in 2 s'
 X
 
-it 'the first agent says that it hosts, the second joins it on the same machine (C6)' <<'X'
+it 'the first agent says that it hosts, the second joins it on the same machine (C6, C8)' <<'X'
 nodes 2
 agent a -v
 hosts a

@@ -300,4 +300,18 @@ expect_status 0 env CCRUN_EXPAND_HOSTS=n1 "$CCRUN" --no-python true
 has err 'unknown variable CCRUN_EXPAND_HOSTS is ignored'
 EOF
 
+it 'A40: the exit barrier is 30 s, else what the variable says, else what the option says' <<'EOF'
+shows() { # WANTED ENVIRONMENT [option...]
+    shows_want=$1 shows_env=$2; shift 2
+    expect_status 0 env "$shows_env" "$CCRUN" --nnodes 2 --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:1 "$@" --show-config --no-python true
+    has out "exit-barrier-timeout = $shows_want ("
+}
+shows 30 A=
+shows 77 TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT=77
+shows 5 TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT=77 --exit-barrier-timeout 5
+shows 0 A= --exit-barrier-timeout 0
+expect_status 2 "$CCRUN" --exit-barrier-timeout -1 --no-python true
+has err --exit-barrier-timeout "'-1'"
+EOF
+
 done_testing
