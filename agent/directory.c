@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "agent/directory_inside.h"
+#include "store/base/clock.h"
+
+enum { SAY_EVERY_MS = 5000 };
 
 struct directory *directory_new(uv_loop_t *loop, const struct directory_cfg *cfg, const struct directory_cbs *cbs, void *ctx,
                                 struct cc_err *err)
@@ -37,6 +40,17 @@ const char *directory_trouble(const struct directory *d)
 void directory_close(struct directory *d)
 {
     d->close(d);
+}
+
+void directory_note(struct directory *d, const char *why)
+{
+    uint64_t now = cc_monotonic_ms();
+
+    (void) snprintf(d->trouble, sizeof d->trouble, "%s", why);
+    if (!why[0] || (d->said_at != 0 && now - d->said_at < SAY_EVERY_MS))
+        return;
+    d->said_at = now;
+    d->cbs->say(d->ctx, d->trouble);
 }
 
 /* ---- how a host is written down */

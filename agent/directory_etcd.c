@@ -17,7 +17,6 @@ enum {
     TICK_MS = 500,
     SLACK_MS = 500,   /* we stop so long before others can take over: two clocks may differ in speed, and a loop be late */
     POLL_TICKS = 6,   /* a watch may hang without our knowing */
-    SAY_EVERY_MS = 5000,
     KEY_MAX = 256,
 };
 
@@ -41,7 +40,7 @@ struct etcd_directory {
     size_t             n_line;   /* of our own candidacy; 0: we do not stand */
     struct directory_host host;  /* whom we follow */
     int64_t            lease, state_lease, created; /* created: the revision of our host key */
-    uint64_t           lease_until, asked_at, said_at, state_kept_at;
+    uint64_t           lease_until, asked_at, state_kept_at;
     bool               is_keeping, is_keeping_state, has_address, is_stale, is_saving;
     unsigned           n_ticks;
     uint8_t           *saving;   /* the newest state, until it is saved */
@@ -54,13 +53,7 @@ static void on_tick(uv_timer_t *t);
 
 static void note(struct etcd_directory *f, const char *why)
 {
-    uint64_t now = cc_monotonic_ms();
-
-    (void) snprintf(f->d.trouble, sizeof f->d.trouble, "%s", why);
-    if (!why[0] || (f->said_at != 0 && now - f->said_at < SAY_EVERY_MS))
-        return;
-    f->said_at = now;
-    f->d.cbs->say(f->d.ctx, f->d.trouble);
+    directory_note(&f->d, why);
 }
 
 /* A call that cannot even be made is made later. */

@@ -1,10 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <inttypes.h>
-#include <arpa/inet.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +11,7 @@
 
 #include "agent/atomicfile.h"
 #include "agent/directory_inside.h"
+#include "agent/hosting.h"
 #include "store/base/cleanup.h"
 #include "store/base/clock.h"
 #include "store/base/fdwrite.h"
@@ -25,7 +22,6 @@ enum {
     BEAT_MS = 1000,    /* a host shows so often that it is there, by the time of the file */
     STALE_MS = 10000,  /* who has not for so long is gone; the clients of a network file system see changes late */
     FORGET_MS = 15000, /* a state older than this is of another run of the job */
-    SAY_EVERY_MS = 5000,
 };
 
 /* The host writes PATH anew, which nobody does who does not hold the lock of PATH.lock, and touches it.  PATH.state is the
@@ -38,8 +34,8 @@ struct file_directory {
     struct directory_host  host;      /* whom we follow */
     char                   line[DIRECTORY_LINE_MAX];
     size_t                 n_line;    /* of our own candidacy; 0: we do not stand */
-    bool                   is_host, has_address, is_closing, is_saved_due;
-    uint64_t               beat_at, said_at, version;
+    bool                   is_host, has_address, is_saved_due;
+    uint64_t               beat_at, version;
     char                   seen[DIRECTORY_LINE_MAX];
     struct timespec        seen_time; /* of the file, as it was when it changed last for us */
     uint64_t               seen_at;   /* by our clock */
@@ -47,13 +43,7 @@ struct file_directory {
 
 static void note(struct file_directory *f, const char *why)
 {
-    uint64_t now = cc_monotonic_ms();
-
-    (void) snprintf(f->d.trouble, sizeof f->d.trouble, "%s", why);
-    if (!why[0] || (f->said_at != 0 && now - f->said_at < SAY_EVERY_MS))
-        return;
-    f->said_at = now;
-    f->d.cbs->say(f->d.ctx, f->d.trouble);
+    directory_note(&f->d, why);
 }
 
 static void note_error(struct file_directory *f, const char *what, const char *path)
@@ -105,31 +95,6 @@ static bool is_seen_gone(const struct file_directory *f, const struct directory_
     if (strcmp(o->boot, f->us.boot) != 0 || o->boot[0] == '-' || o->pid_space != f->us.pid_space || o->pid_space == 0)
         return false;
     return start_of(o->pid) != o->started;
-}
-
-/* The address from which packets leave; with no way out, that of any interface that is up. */
-static void find_address(char ret[DIRECTORY_ADDR_MAX])
-{
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(0xc0000201) }, own;
-    CC_AUTO_FD int     fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    socklen_t          len = sizeof own;
-    struct ifaddrs    *list = NULL, *i;
-
-    (void) snprintf(ret, DIRECTORY_ADDR_MAX, "127.0.0.1");
-    if (fd >= 0 && connect(fd, (struct sockaddr *) &to, sizeof to) == 0 && getsockname(fd, (struct sockaddr *) &own, &len) == 0) {
-        (void) inet_ntop(AF_INET, &own.sin_addr, ret, DIRECTORY_ADDR_MAX); /* 192.0.2.1 is nobody's: nothing is sent */
-        return;
-    }
-    if (getifaddrs(&list) < 0)
-        return;
-    for (i = list; i; i = i->ifa_next) {
-        if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET || !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK))
-            continue;
-        memcpy(&own, i->ifa_addr, sizeof own);
-        (void) inet_ntop(AF_INET, &own.sin_addr, ret, DIRECTORY_ADDR_MAX);
-        break;
-    }
-    freeifaddrs(list);
 }
 
 /* ---- what stands in the file */
@@ -353,7 +318,7 @@ static void on_tick(uv_timer_t *t)
 
     if (!f->has_address) {
         f->has_address = true;
-        find_address(own);
+        hosting_own_address(own, sizeof own);
         f->d.cbs->address(f->d.ctx, own);
         return;
     }

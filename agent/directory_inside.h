@@ -15,7 +15,11 @@ struct directory { /* the first member of each kind */
     const struct directory_cbs *cbs;
     void                       *ctx;
     char                        trouble[CC_ERR_MSG_MAX];
+    uint64_t                    said_at; /* ms; 0: never */
 };
+
+/* What is in the way, for directory_trouble() and, not too often, for people; "": nothing is any more. */
+void directory_note(struct directory *d, const char *why);
 
 /* Where the process of the host is, so that who shares its machine sees whether it lives. */
 struct directory_owner {

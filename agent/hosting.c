@@ -153,6 +153,29 @@ static bool take_way_out(struct hostpick_addr *ret, bool is_v6)
     return take_address(ret, (struct sockaddr *) &v6);
 }
 
+static const struct hostpick_addr *first_up(const struct hostpick_iface *ifaces, size_t n, bool is_v6)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ifaces[i].is_up && !ifaces[i].is_loopback && ifaces[i].addr.text[0] && ifaces[i].addr.is_v6 == is_v6 &&
+            ifaces[i].addr.scope == 0)
+            return &ifaces[i].addr;
+    return NULL;
+}
+
+void hosting_own_address(char *ret, size_t size)
+{
+    CC_AUTO_FREE struct hostpick_iface *ifaces = NULL;
+    const struct hostpick_addr         *a = NULL;
+    struct hostpick_addr                out;
+    size_t                              n = 0;
+
+    if (take_way_out(&out, false) || take_way_out(&out, true))
+        a = &out;
+    else if (take_ifaces(&ifaces, &n, NULL) == 0)
+        a = first_up(ifaces, n, false) ? first_up(ifaces, n, false) : first_up(ifaces, n, true);
+    (void) snprintf(ret, size, "%s", a ? a->text : "127.0.0.1");
+}
+
 static bool take_number(struct hostpick_addr *ret, const char *text)
 {
     struct addrinfo *list = resolver_number(text, 0);

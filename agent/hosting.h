@@ -40,6 +40,9 @@ const char *hosting_trouble(const struct hosting *h);
 /* No done() comes any more.  Frees it once the loop has let go of it. */
 void hosting_close(struct hosting *h);
 
+/* The number by which most others reach us: of the way out of here, else of an interface that is up, else 127.0.0.1. */
+void hosting_own_address(char *ret, size_t size);
+
 /* NETWORK/BITS, or an address alone.  -EINVAL, with a sentence. */
 int hosting_parse_subnet(struct hostpick_net *ret, const char *text, struct cc_err *err);
 

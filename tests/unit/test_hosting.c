@@ -149,3 +149,17 @@ Test(hosting, a_network_is_read_and_a_wrong_one_named)
         cr_expect(strstr(err.msg, bad[i]));
     }
 }
+
+Test(hosting, our_own_address_is_a_number_that_is_ours)
+{
+    struct hosting_cfg cfg = { .host = NULL };
+    struct result      r;
+    char               own[64];
+
+    hosting_own_address(own, sizeof own);
+    cfg.host = own;
+    r = ask(&cfg);
+    cr_assert(r.has_answer, "%s", r.err.msg);
+    cr_expect(r.answer.is_ours, "%s", own);
+    cr_expect_str_eq(r.answer.bind, own);
+}
