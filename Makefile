@@ -40,11 +40,12 @@ BASE_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -I$(OUT)/gen $(WARN) $(OPT) -fno-strict
              -DCCRUN_VERSION='"$(VERSION)"' $(PC_CFLAGS) $(CFLAGS)
 ALL_CFLAGS = $(BASE_CFLAGS)
 ALL_LDFLAGS = -Wl,--as-needed -Wl,-z,relro $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+PMIX_LIBS  := $(call pc,--libs pmix)
 LIBS_UV    := $(or $(call pc,--libs libuv),-luv)
 LIBS_CJSON := $(or $(call pc,--libs libcjson),-lcjson)
 
 # Sources by layer.  Everything except the files with a main() is linked into one archive; the linker takes what it needs.
-mains    := launcher/main.c launcher/store_main.c
+mains    := launcher/main.c launcher/store_main.c backends/pmix_main.c
 lib_src  := $(filter-out $(mains),$(wildcard store/base/*.c store/core/*.c store/*.c agent/core/*.c agent/*.c launcher/*.c backends/*.c))
 core_src := $(wildcard store/base/*.c store/core/*.c agent/core/*.c)
 unit_src := $(wildcard tests/unit/*.c)
@@ -53,7 +54,8 @@ bench_src := $(wildcard tests/bench/*.c)
 
 lib_obj  := $(lib_src:%.c=$(OBJ)/%.o)
 unit_obj := $(unit_src:%.c=$(OBJ)/%.o)
-programs := $(if $(wildcard launcher/main.c),$(BIN)/ccrun) $(if $(wildcard launcher/store_main.c),$(BIN)/ccrun-store)
+programs := $(if $(wildcard launcher/main.c),$(BIN)/ccrun) $(if $(wildcard launcher/store_main.c),$(BIN)/ccrun-store) \
+            $(if $(PMIX_LIBS),$(BIN)/ccrun-pmix)
 helpers  := $(prog_src:tests/support/%.c=$(BIN)/tests/%)
 
 .PHONY: all help
@@ -100,6 +102,13 @@ $(BIN)/ccrun-store: $(OBJ)/launcher/store_main.o $(OUT)/libccrun-all.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
+
+# Only where libpmix is: without it Open MPI is not served.  Its headers are not ours to keep free of warnings.
+$(OBJ)/backends/pmix_main.o: ALL_CFLAGS += $(patsubst -I%,-isystem %,$(call pc,--cflags pmix))
+$(BIN)/ccrun-pmix: $(OBJ)/backends/pmix_main.o $(OUT)/libccrun-all.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(PMIX_LIBS) -lpthread
 
 # Small programs that the tests run as workers or as a load: tests/support/NAME.c -> bin/tests/NAME
 $(BIN)/tests/%: $(OBJ)/tests/support/%.o $(OUT)/libccrun-all.a
@@ -174,7 +183,7 @@ check-store: $(programs)
 	$(Q)python=$(torch_python) && tests/store/run $(BIN)/ccrun-store "$$python"
 
 check-symbols: $(programs)
-	$(Q)$(if $(SAN),:,scripts/check-symbols) $(programs)
+	$(Q)$(if $(SAN),:,scripts/check-symbols) $(filter-out %/ccrun-pmix,$(programs))
 
 check-layers:
 	$(Q)scripts/check-layers
