@@ -55,11 +55,14 @@ struct agent {
     bool      has_sentry;
     bool      is_done;          /* everything is closing */
     unsigned  status;           /* ccrun's, once it is done */
+    bool      is_preparing;     /* MPI is not ready for the workers of next_round */
+    struct rdzv_view next_round;
     bool      is_unheard;       /* the console is gone and there are no files: not dealt with yet */
     uint64_t  stop_self_at;     /* after SIGTSTP; UINT64_MAX: not under way */
 };
 
 static void settle(struct agent *a);
+static void stop_preparing(struct agent *a);
 static void on_timer(uv_timer_t *t);
 
 __attribute__((format(printf, 3, 4))) static void say(const struct agent *a, int verbosity, const char *fmt, ...)
@@ -92,6 +95,7 @@ static void op_signal(void *ctx, int signum)
 {
     struct agent *a = ctx;
 
+    stop_preparing(a);
     workers_stop(a->workers, signum == SIGPIPE ? SIGTERM : signum);
 }
 
@@ -99,6 +103,7 @@ static void op_sweep(void *ctx, int signum)
 {
     struct agent *a = ctx;
 
+    stop_preparing(a);
     if (a->is_childless)
         return;
     if (signum != SIGKILL) {
@@ -119,8 +124,6 @@ static unsigned op_attempt_ended(void *ctx)
     struct agent *a = ctx;
 
     tell_attempt_ended(&a->tell);
-    if (a->mpi)
-        mpijob_end(a->mpi);
     return report_first_code(a->tell.report);
 }
 
@@ -241,18 +244,33 @@ static void take_name(struct agent *a)
         (void) snprintf(a->run_id, sizeof a->run_id, "%s", party_job(a->party));
 }
 
-static unsigned start_workers(struct agent *a, const struct rdzv_view *round, struct cc_err *err)
+static void start_workers(struct agent *a, const struct rdzv_view *round)
 {
-    if (a->mpi && mpijob_begin(a->mpi, round, err) < 0)
-        return AGENT_EXIT_INTERNAL;
-    return attempt_start(&a->attempt, round, round->restarts, err);
+    struct cc_err err = { 0 };
+    unsigned      code = attempt_start(&a->attempt, round, round->restarts, &err);
+
+    if (code == 0) {
+        tell_workers_run(&a->tell);
+        return;
+    }
+    say(a, -1, "ccrun: %s\n", err.msg);
+    tell_own_failure(err.msg);
+    party_cannot_start(a->party, cc_monotonic_ms(), code);
+}
+
+/* What the workers' MPI needs before the first of them starts could not be had. */
+static void cannot_prepare(struct agent *a, const char *why)
+{
+    say(a, -1, "ccrun: MPI: %s\n", why);
+    tell_own_failure(why);
+    party_cannot_start(a->party, cc_monotonic_ms(), AGENT_EXIT_INTERNAL);
 }
 
 static void op_start(void *ctx, const struct rdzv_view *round)
 {
     struct agent *a = ctx;
     struct cc_err err = { 0 };
-    unsigned      code;
+    int           r;
 
     if (a->n_attempts++ > 0) {
         say_restarting(a, round);
@@ -261,14 +279,21 @@ static void op_start(void *ctx, const struct rdzv_view *round)
     take_name(a);
     a->is_childless = a->is_killed = false;
     tell_round(&a->tell, round, round->restarts);
-    code = start_workers(a, round, &err);
-    if (code == 0) {
-        tell_workers_run(&a->tell);
-        return;
-    }
-    say(a, -1, "ccrun: %s\n", err.msg);
-    tell_own_failure(err.msg);
-    party_cannot_start(a->party, cc_monotonic_ms(), code);
+    r = a->mpi ? mpijob_begin(a->mpi, round, &err) : 0;
+    if (r < 0)
+        cannot_prepare(a, err.msg);
+    else if (r == 0)
+        start_workers(a, round);
+    a->is_preparing = r > 0;
+    a->next_round = *round;
+}
+
+/* Whoever stops a round that is being prepared has stopped it. */
+static void stop_preparing(struct agent *a)
+{
+    if (a->is_preparing)
+        mpijob_end(a->mpi);
+    a->is_preparing = false;
 }
 
 /* ---- the end of the job */
@@ -456,6 +481,20 @@ static void on_stopped(void *ctx, unsigned local_rank, struct worker *w)
 
 static const struct workers_cbs workers_cbs = { on_exit_, on_stopped };
 
+static void on_mpi_ready(void *ctx, const char *why)
+{
+    struct agent *a = ctx;
+
+    a->is_preparing = false;
+    if (a->is_done)
+        return;
+    if (why)
+        cannot_prepare(a, why);
+    else
+        start_workers(a, &a->next_round);
+    settle(a);
+}
+
 static void on_mpi_says(void *ctx, int verbosity, const char *sentence)
 {
     op_say(ctx, verbosity, sentence);
@@ -470,7 +509,7 @@ static void on_mpi_kills(void *ctx, unsigned local_rank)
         (void) kill(-w->pid, SIGKILL);
 }
 
-static const struct mpijob_cbs mpijob_cbs = { on_mpi_says, on_mpi_kills };
+static const struct mpijob_cbs mpijob_cbs = { on_mpi_ready, on_mpi_says, on_mpi_kills };
 
 static bool is_stop(const struct agent *a, int signum)
 {
@@ -614,8 +653,17 @@ static void settle(struct agent *a)
 {
     if (a->is_done)
         return;
-    if (party_node(a->party)->n_alive == 0)
+    if (a->is_preparing) /* there is nothing to conclude from that no worker lives, but it may be told to stop */
+        (void) party_tick(a->party, cc_monotonic_ms());
+    if (a->is_preparing) {
+        rearm(a);
+        return;
+    }
+    if (party_node(a->party)->n_alive == 0) {
+        if (a->mpi)
+            mpijob_end(a->mpi); /* it has a process, too */
         a->is_childless = workers_reap(a->workers);
+    }
     party_settle(a->party, cc_monotonic_ms(), a->is_childless, a->n_undrained == 0);
     if (!a->is_done)
         rearm(a);
@@ -664,7 +712,15 @@ static int start_logs(struct agent *a, struct cc_err *err)
 
 static int make_mpi(struct agent *a, struct cc_err *err)
 {
-    const struct mpijob_cfg cfg = { .kind = a->cfg->mpi, .nproc = a->cfg->nproc, .run_id = a->cfg->run_id };
+    const struct mpijob_cfg cfg = {
+        .kind = a->cfg->mpi,
+        .nproc = a->cfg->nproc,
+        .run_id = a->cfg->run_id,
+        .host = a->cfg->host,
+        .helper = a->cfg->mpi_helper,
+        .env = a->cfg->env,
+        .keeper_fd = a->keeper_fd,
+    };
 
     if (cfg.kind == MPI_NONE)
         return 0;

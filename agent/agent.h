@@ -39,7 +39,8 @@ struct agent_cfg {
     bool                       is_terminal_wanted; /* that worker gets the terminal too, if stdin is one */
     bool                       is_cgroup;   /* --cgroup auto: use a cgroup of our own where one may be made */
 
-    enum mpi_kind mpi; /* what the workers' MPI library is served by */
+    enum mpi_kind mpi;        /* what the workers' MPI library is served by */
+    const char   *mpi_helper; /* PMIx: path of ccrun-pmix */
 
     const char *run_id, *role;
     struct party_cfg party;

@@ -160,13 +160,29 @@ static int find_program(struct job *j, struct cc_err *err)
     return program_resolve(&worker, &req, &j->program, err);
 }
 
+/* It is beside us, where it was built or installed. */
+static int find_helper(struct job *j, struct cc_err *err)
+{
+    static const char name[] = "ccrun-pmix";
+    ssize_t           n = readlink("/proc/self/exe", j->mpi_helper, sizeof j->mpi_helper - sizeof name);
+    char             *slash;
+
+    j->mpi_helper[n > 0 ? n : 0] = '\0';
+    slash = strrchr(j->mpi_helper, '/');
+    if (slash)
+        memcpy(slash + 1, name, sizeof name);
+    if (slash && access(j->mpi_helper, X_OK) == 0)
+        return 0;
+    return cc_fail(err, -ENOENT, "--mpi pmix needs '%.300s', which is built where libpmix (libpmix-dev) is", j->mpi_helper);
+}
+
 /* What an MPI library would believe of the launcher that started us must not reach the workers that we serve. */
 static int choose_mpi(struct job *j, struct cc_err *err)
 {
     static const struct {
         const char   *name;
         enum mpi_kind kind;
-    } kinds[] = { { "none", MPI_NONE }, { "pmi1", MPI_PMI1 } };
+    } kinds[] = { { "none", MPI_NONE }, { "pmi1", MPI_PMI1 }, { "pmix", MPI_PMIX } };
     const struct options   *o = j->options;
     const struct machine    worker = { .root = "", .env = j->env.list };
     const struct mpilib_req req = {
@@ -185,6 +201,12 @@ static int choose_mpi(struct job *j, struct cc_err *err)
         j->mpi = mpilib_find(&req, j->mpi_why);
     else
         j->mpi = kinds[i].kind;
+    if (j->mpi == MPI_PMIX && find_helper(j, err) < 0) {
+        if (i < CC_COUNT(kinds))
+            return err->code;
+        warnings_add(&j->options->warnings, "%s, which is not served: %s", j->mpi_why, err->msg);
+        j->mpi = MPI_NONE;
+    }
     return j->mpi == MPI_NONE ? 0 : environment_clean(&j->env, "mpi", err);
 }
 
@@ -258,6 +280,7 @@ static void fill_cfg(struct job *j)
         .is_terminal_wanted = j->plan.stdin_rank >= 0 && (j->nproc.n == 1 || options_is_given(o, OPTION_stdin_to)),
         .is_cgroup = strcmp(o->cgroup, "auto") == 0,
         .mpi = j->mpi,
+        .mpi_helper = j->mpi_helper,
         .run_id = job_name(j),
         .role = o->role,
         .backend = j->plan.backend,

@@ -2,6 +2,7 @@
 #ifndef LAUNCHER_JOB_H
 #define LAUNCHER_JOB_H
 
+#include <limits.h>
 #include <sched.h>
 
 #include "agent/agent.h"
@@ -31,6 +32,7 @@ struct job {
     struct plan_streams streams;
     enum mpi_kind       mpi;      /* what the workers' MPI library is served by, and why */
     char                mpi_why[MPILIB_WHY_MAX];
+    char                mpi_helper[PATH_MAX]; /* ccrun-pmix */
     cpu_set_t          *masks;    /* CPUs of each worker, NULL: as inherited */
     char              **devices;  /* CUDA_VISIBLE_DEVICES of each worker, NULL: as inherited */
     struct environment  env;      /* what the workers inherit */

@@ -42,7 +42,8 @@ static bool begins(const char *s, const char *with)
 static enum mpi_kind kind_of(const char *soname)
 {
     static const char *const ours[] = { "libmpich", "libmpi.so.12", "libmpi_mt.so.12" };
-    static const char *const open[] = { "libmpi.so.20", "libmpi.so.40", "libmpi.so.80", "libopen-rte", "libopen-pal", "libpmix.so" };
+    static const char *const open[] = { "libmpi.so.20", "libmpi.so.40", "libmpi.so.80", "libopen-rte", "libopen-pal",
+                                        "libpmix.so" };
     size_t                   i;
 
     for (i = 0; i < CC_COUNT(ours); i++)

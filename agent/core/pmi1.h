@@ -27,7 +27,7 @@ enum { /* what the ranks are told, and held to */
 struct pmi1_cfg { /* strings are copied */
     unsigned    n_local, world;
     const char *kvsname; /* another one for each attempt */
-    const char *mapping; /* PMI_process_mapping: which ranks share a node; NULL, or too long for a value: they find out themselves */
+    const char *mapping; /* PMI_process_mapping: which ranks share a node; NULL, or too long for a value: they look themselves */
     uint64_t    max_bytes; /* of all keys and values; 0: 256 MiB */
 };
 

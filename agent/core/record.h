@@ -28,8 +28,8 @@ enum record_kind {
     RECORD_TICK,
     RECORD_SETTLE,
     RECORD_PAUSED, /* u.ms */
-    RECORD_STARTED,      /* in a start */
-    RECORD_CANNOT_START, /* in a start: u.number */
+    RECORD_STARTED,      /* in a start, or after it */
+    RECORD_CANNOT_START, /* the same: u.number */
     RECORD_SWITCHED,     /* in host_store: u.number */
     RECORD_ENDED,        /* what attempt_ended answered: u.number */
     RECORD_DESCRIBED,    /* what describe made of a failure: u.cause */

@@ -74,10 +74,15 @@ static void read_line(void)
     printf("rank %d heard %s", rank, line);
 }
 
+static int number_of(const char *text)
+{
+    return (int) strtol(text, NULL, 10);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "work", *attempt = getenv("TORCHELASTIC_RESTART_COUNT");
-    int         who = argc > 2 ? atoi(argv[2]) : -1, number = argc > 3 ? atoi(argv[3]) : 0;
+    int         who = argc > 2 ? number_of(argv[2]) : -1, number = argc > 3 ? number_of(argv[3]) : 0;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -91,7 +96,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, number);
     if (rank == who && strcmp(what, "leave") == 0)
         _exit(0);
-    if (rank == who && strcmp(what, "die") == 0 && attempt && atoi(attempt) < number)
+    if (rank == who && strcmp(what, "die") == 0 && attempt && number_of(attempt) < number)
         (void) kill(getpid(), SIGKILL);
     if (who >= 0 && strcmp(what, "exit") != 0)
         work(); /* the others cannot without that one */

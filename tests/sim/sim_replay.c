@@ -279,7 +279,13 @@ static void play_members(struct replay *p, const struct record *e)
     case RECORD_PAUSED:
         member_paused(m, e->u.ms);
         break;
-    case RECORD_STARTED: case RECORD_CANNOT_START: case RECORD_SWITCHED: case RECORD_ENDED: case RECORD_DESCRIBED:
+    case RECORD_STARTED: /* later than in the start: the workers' MPI had to be made ready */
+        member_started(m);
+        break;
+    case RECORD_CANNOT_START:
+        member_cannot_start(m, e->now, e->u.number);
+        break;
+    case RECORD_SWITCHED: case RECORD_ENDED: case RECORD_DESCRIBED:
         differs(p, "the node did not ask for what was recorded here");
     case RECORD_COORDINATOR: case RECORD_HELLO: case RECORD_BROKEN: case RECORD_DUE: case RECORD_N_KINDS:
         break;
