@@ -17,7 +17,7 @@
 #include "store/server.h"
 
 enum { EXIT_USAGE = 2, DEFAULT_PORT = 29500 };
-enum opt { OPT_HOST = 256, OPT_PORT, OPT_MAX_MEMORY, OPT_READY_FD, OPT_HELP, OPT_VERSION };
+enum opt { OPT_HOST = 256, OPT_PORT, OPT_MAX_MEMORY, OPT_READY_FD, OPT_STOP_FD, OPT_HELP, OPT_VERSION };
 
 static const struct option options[] = {
     { "host", required_argument, NULL, OPT_HOST },
@@ -26,6 +26,8 @@ static const struct option options[] = {
     { "max_memory", required_argument, NULL, OPT_MAX_MEMORY },
     { "ready-fd", required_argument, NULL, OPT_READY_FD },
     { "ready_fd", required_argument, NULL, OPT_READY_FD },
+    { "stop-fd", required_argument, NULL, OPT_STOP_FD },
+    { "stop_fd", required_argument, NULL, OPT_STOP_FD },
     { "help", no_argument, NULL, OPT_HELP },
     { "version", no_argument, NULL, OPT_VERSION },
     { NULL, 0, NULL, 0 },
@@ -40,11 +42,13 @@ static const char help_text[] =
     "  --port PORT         0: any free port (29500)\n"
     "  --max-memory SIZE   of keys, values and unread answers, such as 512M (1G)\n"
     "  --ready-fd FD       write 'listening on HOST:PORT' to this descriptor too, then close it\n"
+    "  --stop-fd FD        end when this descriptor can be read or is closed at its other end: a pipe or a "
+    "pidfd\n"
     "  --help, --version\n";
 
 struct settings {
     struct store_server_cfg store;
-    int                     ready_fd;
+    int                     ready_fd, stop_fd; /* or -1 */
     bool                    is_help, is_version;
 };
 
@@ -52,6 +56,8 @@ struct app {
     uv_loop_t            loop;
     struct store_server *server;
     uv_signal_t          on_term, on_int;
+    uv_poll_t            stop;
+    bool                 is_stopping;
 };
 
 static int usage(const char *option, const char *value, const char *wants)
@@ -69,6 +75,16 @@ static bool read_number(const char *text, uintmax_t max, uintmax_t *ret)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0 && *ret <= max;
 }
 
+static int read_descriptor(const char *option, const char *value, int *ret)
+{
+    uintmax_t n;
+
+    if (!read_number(value, INT32_MAX, &n) || fcntl((int) n, F_GETFD) < 0)
+        return usage(option, value, "the number of an open descriptor");
+    *ret = (int) n;
+    return 0;
+}
+
 static int read_option(struct settings *s, enum opt o, const char *value)
 {
     uintmax_t n;
@@ -84,11 +100,8 @@ static int read_option(struct settings *s, enum opt o, const char *value)
         if (size_parse(value, &s->store.max_memory) < 0 || s->store.max_memory == 0)
             return usage("max-memory", value, "a size such as 512M or 1G");
         return 0;
-    case OPT_READY_FD:
-        if (!read_number(value, INT32_MAX, &n) || fcntl((int) n, F_GETFD) < 0)
-            return usage("ready-fd", value, "the number of an open descriptor");
-        s->ready_fd = (int) n;
-        return 0;
+    case OPT_READY_FD: return read_descriptor("ready-fd", value, &s->ready_fd);
+    case OPT_STOP_FD: return read_descriptor("stop-fd", value, &s->stop_fd);
     case OPT_HELP: s->is_help = true; return 0;
     case OPT_VERSION: s->is_version = true; return 0;
     default: return EXIT_USAGE;
@@ -125,16 +138,41 @@ static void on_notice(void *ctx, const char *sentence)
     (void) fprintf(stderr, "ccrun-store: %s\n", sentence);
 }
 
-static void on_stop(uv_signal_t *h, int signum)
+static void stop(struct app *a)
 {
-    struct app *a = h->data;
-
-    (void) signum;
-    if (uv_is_closing((uv_handle_t *) h))
+    if (a->is_stopping)
         return;
+    a->is_stopping = true;
     store_server_close(a->server, NULL, NULL);
     uv_close((uv_handle_t *) &a->on_term, NULL);
     uv_close((uv_handle_t *) &a->on_int, NULL);
+    if (a->stop.data)
+        uv_close((uv_handle_t *) &a->stop, NULL);
+}
+
+static void on_signal(uv_signal_t *h, int signum)
+{
+    (void) signum;
+    stop(h->data);
+}
+
+static void on_stop_fd(uv_poll_t *h, int status, int events)
+{
+    (void) status, (void) events;
+    stop(h->data);
+}
+
+static int watch_stop_fd(struct app *a, int fd)
+{
+    int r = fd < 0 ? 0 : uv_poll_init(&a->loop, &a->stop, fd);
+
+    if (fd >= 0 && r == 0) {
+        a->stop.data = a;
+        r = uv_poll_start(&a->stop, UV_READABLE | UV_DISCONNECT, on_stop_fd);
+    }
+    if (r < 0)
+        (void) fprintf(stderr, "ccrun-store: --stop-fd %d: %s\n", fd, uv_strerror(r));
+    return r < 0 ? EXIT_USAGE : 0;
 }
 
 /* Each client is a descriptor: take as many as we may. */
@@ -187,11 +225,13 @@ static int serve(const struct settings *s)
     a.on_term.data = a.on_int.data = &a;
     (void) uv_signal_init(&a.loop, &a.on_term);
     (void) uv_signal_init(&a.loop, &a.on_int);
-    (void) uv_signal_start(&a.on_term, on_stop, SIGTERM);
-    (void) uv_signal_start(&a.on_int, on_stop, SIGINT);
-    r = say_ready(s, store_server_port(a.server));
+    (void) uv_signal_start(&a.on_term, on_signal, SIGTERM);
+    (void) uv_signal_start(&a.on_int, on_signal, SIGINT);
+    r = watch_stop_fd(&a, s->stop_fd);
+    if (r == 0)
+        r = say_ready(s, store_server_port(a.server));
     if (r != 0)
-        on_stop(&a.on_term, SIGTERM);
+        stop(&a);
     (void) uv_run(&a.loop, UV_RUN_DEFAULT);
     (void) uv_loop_close(&a.loop);
     return r;
@@ -199,7 +239,7 @@ static int serve(const struct settings *s)
 
 int main(int argc, char **argv)
 {
-    struct settings  s = { .store.port = DEFAULT_PORT, .store.log = on_notice, .ready_fd = -1 };
+    struct settings s = { .store.port = DEFAULT_PORT, .store.log = on_notice, .ready_fd = -1, .stop_fd = -1 };
     struct sigaction ignore = { .sa_handler = SIG_IGN };
     int              r = read_options(&s, argc, argv);
 

@@ -54,6 +54,17 @@ kill "$server"
 ends "$server" 0
 EOF
 
+it 'ends when nobody holds the other end of --stop-fd any more' <<'EOF'
+mkfifo ready stop
+sh -c 'exec "$STORE" --port 0 --ready-fd 7 --stop-fd 8 8<stop 7>ready' >out 2>err &
+server=$!
+exec 9>stop
+cat ready >line
+kill -0 "$server"
+exec 9>&-
+ends "$server" 0
+EOF
+
 it 'names the process that has the port' <<'EOF'
 serve
 refused "cannot listen on 127.0.0.1:$port: 'ccrun-store' (process $server) has the port" --port "$port"
@@ -69,6 +80,7 @@ refused "--max-memory: 'much' is not a size" --max-memory much
 refused "--max-memory: '0' is not a size" --max-memory 0
 refused "--ready-fd: 'x' is not the number of an open descriptor" --ready-fd x
 refused "--ready-fd: '77' is not the number of an open descriptor" --port 0 --ready-fd 77
+refused "--stop-fd: '-1' is not the number of an open descriptor" --port 0 --stop-fd=-1
 refused "--prot: no such option" --prot 1
 refused "a value is missing" --port
 refused "'1234': there are no arguments" 1234
