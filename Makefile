@@ -110,11 +110,69 @@ $(BIN)/ccrun-pmix: $(OBJ)/backends/pmix_main.o $(OUT)/libccrun-all.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(PMIX_LIBS) -lpthread
 
+# ---- libccrun: what workers link.  libc and libdl only; a backend is loaded when it is asked for.
+
+LIB    := $(OUT)/lib
+soname := libccrun.so.0
+worker_src := $(filter-out $(mains),$(wildcard backends/*.c)) store/client.c store/filestore.c store/core/filelog.c store/core/kv.c \
+              store/core/siphash.c store/core/wire.c store/base/buf.c store/base/err.c store/base/pyvalue.c
+worker_obj := $(worker_src:%.c=$(OBJ)/pic/%.o)
+libraries  := $(LIB)/libccrun.so $(LIB)/libccrun.a $(LIB)/ccrun.pc
+
+$(OBJ)/pic/%.o: ALL_CFLAGS += -fPIC -fvisibility=hidden
+$(OBJ)/pic/%.o: %.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(LIB)/libccrun.so: $(worker_obj) backends/libccrun.map
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) $(if $(SAN),,-Wl,-z,defs) -shared -Wl,-soname,$(soname) -Wl,--version-script=backends/libccrun.map \
+	    -Wl,--gc-sections -o $@ $(worker_obj) -ldl -lpthread && ln -sf libccrun.so $(LIB)/$(soname)
+
+# One object, in which only the public names are left for others to clash with.
+$(LIB)/libccrun.a: $(worker_obj)
+	@mkdir -p $(@D)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ld -r -o $(LIB)/ccrun.o $(worker_obj) && objcopy -w --keep-global-symbol='ccrun_*' $(LIB)/ccrun.o && \
+	    ar rcs $@ $(LIB)/ccrun.o && rm $(LIB)/ccrun.o
+
+$(LIB)/ccrun.pc: backends/ccrun.pc.in
+	@mkdir -p $(@D)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< >$@
+
+# Backends that need a library to be built with are left out, with a word, where it is missing.
+ifeq ($(origin CXX),default)
+CXX := $(if $(filter clang%,$(notdir $(CC))),clang++,g++)
+endif
+CXXFLAGS ?=
+has_gloo := $(if $(shell command -v $(CXX)),$(wildcard $(addsuffix /gloo/rendezvous/context.h,/usr/include /usr/local/include $(GLOO_PREFIX)/include)))
+plugins  := $(if $(has_gloo),$(LIB)/ccrun/libccrun-gloo.so)
+
+$(LIB)/ccrun/libccrun-gloo.so: backends/gloo_shim.cc backends/gloo_shim.h backends/ccrun.h $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)
+	$(Q)$(CXX) -std=c++17 -Wall -Wextra -Wshadow -Werror -I. $(if $(GLOO_PREFIX),-I$(GLOO_PREFIX)/include -L$(GLOO_PREFIX)/lib) $(OPT) \
+	    $(if $(SAN),-fsanitize=$(SAN)) -fPIC -shared -fvisibility=hidden $(CXXFLAGS) -o $@ $< -lgloo
+
+.PHONY: libraries
+libraries: $(libraries) $(plugins)
+	$(if $(has_gloo),,@echo '  without gloo: g++ and libgloo-dev make it')
+all: libraries
+
 # Small programs that the tests run as workers or as a load: tests/support/NAME.c -> bin/tests/NAME
 $(BIN)/tests/%: $(OBJ)/tests/support/%.o $(OUT)/libccrun-all.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
+
+# Those that are users of the library, and know only its header.
+so_users := $(addprefix $(BIN)/tests/,collsuite)
+$(so_users): $(BIN)/tests/%: $(OBJ)/tests/support/%.o $(LIB)/libccrun.so
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN/../../lib' -o $@ $< -L$(LIB) -lccrun -lm
 
 # ---- tests
 
@@ -129,7 +187,7 @@ $(BIN)/unit-tests: $(unit_obj) $(OUT)/libccrun-all.a
 .PHONY: check check-unit check-functional check-interop check-store check-layers check-pure check-symbols check-quickstart \
         check-lint lint unit-tests helpers quickstart
 unit-tests: $(BIN)/unit-tests
-helpers: $(helpers)
+helpers: $(helpers) libraries
 
 # One person's two commands: they install what is missing themselves, so the rest is made by a second make.
 parts ?= layers pure symbols unit sim functional store interop
@@ -279,6 +337,8 @@ $(OUT)/man/%: man/%
 
 bindir = $(DESTDIR)$(PREFIX)/bin
 mandir = $(DESTDIR)$(PREFIX)/share/man
+libdir = $(DESTDIR)$(PREFIX)/lib
+includedir = $(DESTDIR)$(PREFIX)/include
 bash_completions = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zsh_completions  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fish_completions = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
@@ -294,16 +354,24 @@ $(completions): $(BIN)/ccrun
 all: man $(completions) # so that `sudo make install` makes nothing in the user's build folder
 
 .PHONY: install uninstall dist
-install: $(programs) $(completions) man
-	$(Q)install -d $(bindir) $(bash_completions) $(zsh_completions) $(fish_completions) \
+install: $(programs) libraries $(completions) man
+	$(Q)install -d $(bindir) $(includedir) $(libdir)/ccrun $(libdir)/pkgconfig $(bash_completions) $(zsh_completions) $(fish_completions) \
 	    $(addprefix $(mandir)/man,$(sort $(subst .,,$(suffix $(pages)))))
 	$(Q)install -m 755 $(programs) $(bindir)
+	$(Q)install -m 644 backends/ccrun.h $(includedir)
+	$(Q)install -m 644 $(LIB)/libccrun.a $(libdir)
+	$(Q)install -m 755 $(LIB)/libccrun.so $(libdir)/$(soname) && ln -sf $(soname) $(libdir)/libccrun.so
+	$(Q)$(if $(plugins),install -m 755 $(plugins) $(libdir)/ccrun)
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' backends/ccrun.pc.in >$(libdir)/pkgconfig/ccrun.pc
 	$(Q)$(foreach page,$(pages),install -m 644 $(OUT)/$(page) $(mandir)/man$(subst .,,$(suffix $(page)))/ &&) :
 	$(Q)install -m 644 $(OUT)/completions/ccrun.bash $(bash_completions)/ccrun
 	$(Q)install -m 644 $(OUT)/completions/_ccrun $(zsh_completions)
 	$(Q)install -m 644 $(OUT)/completions/ccrun.fish $(fish_completions)
 
 uninstall:
+	$(Q)rm -f $(includedir)/ccrun.h $(addprefix $(libdir)/,libccrun.a libccrun.so $(soname) pkgconfig/ccrun.pc) \
+	    $(addprefix $(libdir)/ccrun/,$(notdir $(plugins)))
+	$(Q)rmdir $(libdir)/ccrun 2>/dev/null || :
 	$(Q)rm -f $(addprefix $(bindir)/,$(notdir $(programs))) $(bash_completions)/ccrun $(zsh_completions)/_ccrun \
 	    $(fish_completions)/ccrun.fish $(foreach page,$(pages),$(mandir)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
 

@@ -32,6 +32,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct ccrun_pg;      /* a process group */
 struct ccrun_store;   /* a key-value store that ranks share */
@@ -190,6 +191,7 @@ int ccrun_store_wait(struct ccrun_store *s, const char *const *keys, size_t n, u
 /* Returns when n processes have called it with this key: once for each key. Also Python's store.barrier(). */
 int ccrun_store_barrier(struct ccrun_store *s, const char *key, int64_t n, uint64_t timeout_ms);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

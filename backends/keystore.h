@@ -18,11 +18,15 @@ struct keystore;
 /* timeout_ms: for the connection, and of calls that do not wait for keys. */
 int keystore_open(struct keystore **ret, const struct init_where *where, uint64_t timeout_ms,
                   struct cc_err *err);
-/* The same store once more, with `prefix` in front of the keys of `s` (NULL: none).  A TCPStore gets a
+/* The same store, over the same connection, with `prefix` behind what `s` puts in front of keys; NULL: with
+ * the keys of the user. */
+int keystore_share(struct keystore **ret, struct keystore *s, const char *prefix, struct cc_err *err);
+/* The same store once more, with such a prefix.  A TCPStore gets a
  * connection of its own: a wait in one does not hold up the other. */
 int keystore_clone(struct keystore **ret, struct keystore *s, const char *prefix, struct cc_err *err);
 struct keystore *keystore_free(struct keystore *s);
-/* From any thread: what waits, and every later call, returns -ECANCELED. Clones go on. */
+/* From any thread: what waits, and every later call, returns -ECANCELED. So with all that share its
+ * connection. */
 void keystore_interrupt(struct keystore *s);
 
 /* Keys without the prefixes. timeout_ms 0 asks once. */

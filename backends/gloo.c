@@ -1,0 +1,282 @@
+/* gloo.c - the backend on CPU memory over TCP: libccrun-gloo.so, loaded when it is asked for. */
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/backend.h"
+#include "backends/gloo_shim.h"
+#include "backends/reduce.h"
+#include "backends/selfpath.h"
+#include "store/base/cleanup.h"
+#include "store/base/macros.h"
+
+enum { ADDRESS_MAX = 256 };
+
+struct gloo {
+    const struct gloo_shim *shim;
+    void                   *g;
+    int                     rank, size;
+};
+
+struct store_ctx {
+    struct keystore *store;
+    uint64_t         timeout_ms;
+};
+
+/* ---- the library */
+
+/* Beside libccrun in "ccrun/", or where it was installed. It stays loaded: threads of it may still be
+ * running. */
+static int load(const struct gloo_shim **ret, struct cc_err *err)
+{
+    static const char *const places[] = { "ccrun/libccrun-gloo.so", "../lib/ccrun/libccrun-gloo.so",
+                                          "../../lib/ccrun/libccrun-gloo.so" };
+    char                     path[SELFPATH_MAX];
+    void                    *lib = NULL;
+    const char              *why = "";
+
+    for (size_t i = 0; !lib && i < CC_COUNT(places); i++)
+        if (selfpath(path, places[i]) && access(path, F_OK) == 0 &&
+            !(lib = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
+            return cc_fail(err, -ENOENT, "cannot load it: %s", (why = dlerror()) ? why : path);
+    if (!lib)
+        lib = dlopen("libccrun-gloo.so", RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        return cc_fail(err, -ENOENT,
+                       "libccrun-gloo.so is not in the folder ccrun/ beside libccrun: it is built where "
+                       "libgloo-dev is installed");
+    *ret = dlsym(lib, "ccrun_gloo_shim");
+    if (!*ret || (*ret)->version != GLOO_SHIM_VERSION)
+        return cc_fail(err, -ENOENT,
+                       "libccrun-gloo.so is of another version than libccrun: install both from one build");
+    return 0;
+}
+
+static int gloo_probe(const char *device, struct cc_err *err)
+{
+    const struct gloo_shim *shim;
+
+    (void) device;
+    return load(&shim, err);
+}
+
+/* ---- the store, for the shim */
+
+static int tell(struct gloo_shim_error *to, int code, const struct cc_err *err)
+{
+    to->code = code;
+    (void) snprintf(to->text, sizeof to->text, "%.*s", (int) sizeof to->text - 1, err->msg);
+    return code;
+}
+
+static int store_set(void *ctx, const char *key, const void *value, size_t n, struct gloo_shim_error *ret)
+{
+    struct store_ctx *s = ctx;
+    struct cc_err     err;
+    int               r = keystore_set(s->store, key, (struct cc_bytes){ value, n }, &err);
+
+    return r < 0 ? tell(ret, r, &err) : 0;
+}
+
+static int store_get(void *ctx, const char *key, void **value, size_t *n, struct gloo_shim_error *ret)
+{
+    struct store_ctx *s = ctx;
+    struct cc_buf     v = { 0 };
+    struct cc_err     err;
+    int               r = keystore_get(s->store, key, s->timeout_ms, &v, &err);
+
+    if (r == -ETIMEDOUT)
+        (void) cc_fail(&err, r, "rank %s has not published its address within %.3g s", key,
+                       (double) s->timeout_ms / 1000);
+    if (r < 0)
+        return tell(ret, r, &err);
+    *n = cc_buf_len(&v);
+    *value = malloc(*n + 1);
+    if (*value && *n > 0)
+        memcpy(*value, cc_buf_data(&v), *n);
+    cc_buf_free(&v);
+    return *value ? 0 : tell(ret, cc_fail(&err, -ENOMEM, "no memory"), &err);
+}
+
+/* ---- where the others reach us */
+
+static bool is_address(const char *text)
+{
+    struct in6_addr a;
+
+    return inet_pton(AF_INET, text, &a) == 1 || inet_pton(AF_INET6, text, &a) == 1;
+}
+
+/* The host's own name, if it means an address of ours; gloo would fail to listen on another. */
+static void own_name(char ret[ADDRESS_MAX])
+{
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;
+
+    if (gethostname(ret, ADDRESS_MAX - 1) == 0 && getaddrinfo(ret, NULL, &hints, &list) == 0) {
+        CC_AUTO_FD int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        bool           is_ours = fd >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0;
+
+        freeaddrinfo(list);
+        if (is_ours)
+            return;
+    }
+    (void) snprintf(ret, ADDRESS_MAX, "127.0.0.1");
+}
+
+/* What was asked for, GLOO_SOCKET_IFNAME (the first of a list), the address that reaches the store, our name.
+ */
+static void choose_address(const struct backend_cfg *cfg, char buf[ADDRESS_MAX], struct gloo_shim_cfg *ret)
+{
+    const char *wanted = cfg->interface && *cfg->interface ? cfg->interface : getenv("GLOO_SOCKET_IFNAME");
+
+    if (wanted && *wanted) {
+        (void) snprintf(buf, ADDRESS_MAX, "%.*s", (int) strcspn(wanted, ","), wanted);
+        if (is_address(buf))
+            ret->address = buf;
+        else
+            ret->interface = buf;
+        return;
+    }
+    if (!keystore_own_address(cfg->store, buf, ADDRESS_MAX))
+        own_name(buf);
+    ret->address = buf;
+}
+
+static int gloo_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
+{
+    struct gloo           *b = calloc(1, sizeof *b);
+    struct store_ctx       s = { cfg->store, cfg->timeout_ms };
+    struct gloo_shim_cfg   c = { .rank = cfg->rank, .size = cfg->size, .timeout_ms = cfg->timeout_ms };
+    struct gloo_shim_error why = { 0 };
+    char                   address[ADDRESS_MAX];
+    int                    r = b ? load(&b->shim, err) : cc_fail(err, -ENOMEM, "no memory");
+
+    if (r == 0) {
+        b->rank = cfg->rank;
+        b->size = cfg->size;
+        c.store = (struct gloo_shim_store){ &s, store_set, store_get };
+        choose_address(cfg, address, &c);
+        r = b->shim->open(&b->g, &c, &why);
+        if (r < 0)
+            (void) cc_fail(err, r, "connecting from %s: %s", address, why.text);
+    }
+    if (r < 0)
+        free(b);
+    else
+        *ret = b;
+    return r;
+}
+
+/* ---- calls */
+
+static struct gloo_shim_call translate(const struct ccrun_call *c, uint64_t timeout_ms)
+{
+    struct gloo_shim_call r = { .what = c->what,
+                                .send = c->send,
+                                .recv = c->recv,
+                                .count = c->count,
+                                .width = c->what == CCRUN_BARRIER ? 1 : type_size(c->type),
+                                .peer = c->peer,
+                                .tag = c->tag,
+                                .timeout_ms = timeout_ms };
+
+    if (c->what == CCRUN_ALL_REDUCE || c->what == CCRUN_REDUCE)
+        r.reduce = reduce_of(c->op, c->type);
+    return r;
+}
+
+/* gloo has none: everyone's part of everyone, reduced here in the order of ranks. */
+static int reduce_scatter(struct gloo *b, const struct ccrun_call *c, uint64_t timeout_ms,
+                          struct gloo_shim_error *why)
+{
+    struct gloo_shim_call call = translate(c, timeout_ms);
+    size_t                bytes = c->count * call.width;
+    CC_AUTO_FREE char    *parts = malloc(bytes * (size_t) b->size);
+    reduce_fn            *reduce = reduce_of(c->op, c->type);
+    int                   r;
+
+    if (!parts) {
+        (void) snprintf(why->text, sizeof why->text, "no memory for %zu bytes of %d ranks", bytes, b->size);
+        return -ENOMEM;
+    }
+    call.what = CCRUN_ALL_TO_ALL;
+    call.recv = parts;
+    r = b->shim->run(b->g, &call, why);
+    if (r < 0)
+        return r;
+    memcpy(c->recv, parts, bytes);
+    for (int i = 1; i < b->size; i++)
+        reduce(c->recv, c->recv, parts + (size_t) i * bytes, c->count);
+    return 0;
+}
+
+static int gloo_run(void *ctx, const struct ccrun_call *c, uint64_t timeout_ms, struct cc_err *err)
+{
+    struct gloo           *b = ctx;
+    struct gloo_shim_call  call = translate(c, timeout_ms);
+    struct gloo_shim_error why = { 0 };
+    int                    r = c->what == CCRUN_REDUCE_SCATTER ? reduce_scatter(b, c, timeout_ms, &why)
+                                                               : b->shim->run(b->g, &call, &why);
+
+    if (r < 0)
+        return cc_fail(err, r, "%s", why.text);
+    if (c->what == CCRUN_ALL_REDUCE || c->what == CCRUN_REDUCE_SCATTER ||
+        (c->what == CCRUN_REDUCE && c->peer == b->rank))
+        reduce_finish(c->op, c->type, c->recv, c->count, b->size);
+    return 0;
+}
+
+static int gloo_start(void *ctx, const struct ccrun_call *c, uint64_t timeout_ms, void **ret_handle,
+                      struct cc_err *err)
+{
+    struct gloo           *b = ctx;
+    struct gloo_shim_call  call = translate(c, timeout_ms);
+    struct gloo_shim_error why = { 0 };
+    int                    r;
+
+    if (c->what != CCRUN_SEND && c->what != CCRUN_RECV)
+        return -ENOSYS;
+    r = b->shim->start(b->g, &call, ret_handle, &why);
+    return r < 0 ? cc_fail(err, r, "%s", why.text) : 0;
+}
+
+static int gloo_poll(void *ctx, void *handle, uint64_t wait_ms, struct cc_err *err)
+{
+    struct gloo           *b = ctx;
+    struct gloo_shim_error why = { 0 };
+    int                    r = b->shim->poll(handle, wait_ms, &why);
+
+    return r < 0 && r != -EAGAIN ? cc_fail(err, r, "%s", why.text) : r;
+}
+
+static void gloo_abort(void *ctx)
+{
+    struct gloo *b = ctx;
+
+    b->shim->abort(b->g);
+}
+
+static void gloo_close(void *ctx)
+{
+    struct gloo *b = ctx;
+
+    b->shim->close(b->g);
+    free(b);
+}
+
+const struct backend backend_gloo = {
+    .name = "gloo",
+    .needs_store = true,
+    .probe = gloo_probe,
+    .open = gloo_open,
+    .run = gloo_run,
+    .start = gloo_start,
+    .poll = gloo_poll,
+    .abort = gloo_abort,
+    .close = gloo_close,
+};
