@@ -554,7 +554,7 @@ void party_on_found(void *ctx, const struct hosting_answer *a, const struct cc_e
     if (why)
         party_finish_with(p, AGENT_EXIT_USAGE, why->msg);
     else if ((r = p->directory ? party_stand(p, &err) : host_or_join(p, &err)) < 0)
-        party_finish_with(p, party_is_address_trouble(r) ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL, err.msg[0] ? err.msg : "no memory");
+        party_finish_with(p, party_is_address_trouble(r) ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL, err.msg);
     p->ops->woken(p->ctx);
 }
 

@@ -5,9 +5,9 @@
  * under way, since each new session begins by waiting for its turn on a busy machine (its scheduling group is new), and
  * one after the other these waits add up.
  *
- * The child has default signal dispositions (1..64), an empty signal mask, descriptors 0, 1, 2 (and 3, if it is given) only, its own session (or
- * the terminal's foreground process group), PR_SET_PDEATHSIG = SIGKILL, and the resource limits, umask and directory of
- * the caller.  PDEATHSIG follows the calling thread: call from the thread that lives as long as the agent.
+ * The child has default signal dispositions (1..64), an empty signal mask, descriptors 0, 1, 2 (and 3, if it is given)
+ * only, its own session (or the terminal's foreground process group), PR_SET_PDEATHSIG = SIGKILL, and the resource limits,
+ * umask and directory of the caller.  PDEATHSIG follows the calling thread: call from the thread that lives as long as the agent.
  */
 #ifndef AGENT_SPAWN_H
 #define AGENT_SPAWN_H

@@ -1,9 +1,9 @@
 /* client.h - a blocking client of a TCPStore server (ours, or PyTorch's from 2.2 on), for workers: libc only.
  *
- * One connection, one thread at a time (but store_client_interrupt()).  Every call has a deadline: its own (timeout_ms, milliseconds; 0 asks once and
- * does not wait), or cfg.timeout_ms.  -ETIMEDOUT from a call that waits for keys leaves the connection good;
- * after any other failure of the network it is not, and every call returns -ENOTCONN.  Keys get cfg.prefix in
- * front.
+ * One connection, one thread at a time (but store_client_interrupt()).  Every call has a deadline: its own (timeout_ms,
+ * milliseconds; 0 asks once and does not wait), or cfg.timeout_ms.  -ETIMEDOUT from a call that waits for keys leaves the
+ * connection good; after any other failure of the network it is not, and every call returns -ENOTCONN.  Keys get cfg.prefix
+ * in front.
  *
  * Not every server has every query: queues need PyTorch 2.8 and its libuv server, list_keys 2.10,
  * barrier 2.12.  A server closes the connection on a query that it does not know.

@@ -34,7 +34,7 @@ static void message(struct fields *f, struct proto_msg *m)
 {
     struct proto_parser parser = { 0 };
     struct cc_err       err;
-    uint8_t             frame[PROTO_FRAME_MAX];
+    uint8_t             frame[PROTO_FRAME_MAX] = { 0 };
     enum proto_type     type = m->type;
     size_t              n = f->out ? proto_encode(m, frame) : 0, used, i;
 

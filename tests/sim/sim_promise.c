@@ -12,7 +12,8 @@ static bool is_undisturbed(const struct agent *a)
 {
     const struct odds *o = &a->w->odds;
 
-    return a->is_up && a->away_since == 0 && !a->has_flapped && a->boots == 1 && o->lost == 0 && o->late == 0 && o->very_late == 0;
+    return a->is_up && a->away_since == 0 && !a->has_flapped && a->boots == 1 && o->lost == 0 && o->late == 0 &&
+           o->very_late == 0;
 }
 
 static bool is_past(const struct world *w, uint64_t at, uint64_t ms)
@@ -95,7 +96,8 @@ void promise_noticed(const struct agent *a, uint64_t ms_left)
     if (w->noticed_at == 0 || !is_undisturbed(a) || !is_undisturbed(&w->agents[w->notice_from]))
         return;
     if (w->stalled_until < w->noticed_at && (said > due + SOON * MS || due > said + SOON * MS))
-        world_broken(w, "O16: agent %u has heard of a pre-emption in %llu ms, which is wrong", a->id, (unsigned long long) ms_left);
+        world_broken(w, "O16: agent %u has heard of a pre-emption in %llu ms, which is wrong", a->id,
+                     (unsigned long long) ms_left);
 }
 
 static void check_notice(const struct world *w)
@@ -103,7 +105,8 @@ static void check_notice(const struct world *w)
     const struct agent *from = &w->agents[w->notice_from];
     uint32_t            i;
 
-    if (w->noticed_at == 0 || w->is_leaderless || !from->m.is_known || !is_undisturbed(from) || !is_past(w, w->noticed_at, NOTICE_SOON + 2 * w->latency / MS))
+    if (w->noticed_at == 0 || w->is_leaderless || !from->m.is_known || !is_undisturbed(from) ||
+        !is_past(w, w->noticed_at, NOTICE_SOON + 2 * w->latency / MS))
         return;
     for (i = 0; i < w->n && !w->has_ended; i++) {
         const struct agent *a = &w->agents[i];

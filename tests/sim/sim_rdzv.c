@@ -269,7 +269,8 @@ static void fail_again_and_again(struct world *w, uint32_t n)
     }
     qsort(took, times, sizeof(took[0]), compare);
     p99 = took[times * 99 / 100];
-    (void) printf("%-16s %8.1f ms (bound 150) is the 99th percentile of %u, %.1f the median\n", "failures", p99, times, took[times / 2]);
+    (void) printf("%-16s %8.1f ms (bound 150) is the 99th percentile of %u, %.1f the median\n", "failures", p99, times,
+                  took[times / 2]);
     if (p99 > 150)
         world_broken(w, "O13: failures: too slow");
     w->n_messages = w->n_bytes = w->n_starts = w->coord_ns = 0;

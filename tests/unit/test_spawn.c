@@ -155,7 +155,8 @@ Test(spawn, descriptors_may_overlap_their_targets)
                                      { 0, 5, 0, -1 }, { 0, 1, 2, 5 },  { 1, 2, 5, 0 },  { 5, 5, 1, 2 } };
     char            *argv[] = { (char *) "sh", (char *) "-c",
                                 (char *) "echo $(readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2 "
-                                         "$([ ! -e /proc/$$/fd/3 ] || echo /proc/$$/fd/3) | sed 's/.*-//' | tr '\\n' ' ') > $R", NULL };
+                                         "$([ ! -e /proc/$$/fd/3 ] || echo /proc/$$/fd/3) | sed 's/.*-//' | tr '\\n' ' ') > $R",
+                                NULL };
     char             dir[] = "/tmp/ccrun-test-XXXXXX", path[4][64], result[96], line[64];
     size_t           k;
     int              i;
