@@ -56,7 +56,7 @@ echo 'import time
 breakpoint()
 while True: time.sleep(0.1)' >s.py
 expect_status 130 "$SUPPORT/onpty" 'wait=(Pdb)' 'send=time.sleep(50)\n' pause=300 'send=\x03' 'wait=(Pdb)' 'send=print(6 * 7)\n' 'wait=42' \
-    pause=2000 'send=c\n' pause=300 'send=\x03' 'wait=Ctrl-C twice within 2 s kills the job' 'wait=(Pdb)' 'send=q\n' -- "$CCRUN" s.py
+    pause=2000 'send=c\n' pause=300 'send=\x03' 'wait=Ctrl-C twice within 2 s kills the job' 'send=q\n' -- "$CCRUN" s.py
 EOF
 
 # The workers fork nothing: a shell that waits for a child of its vfork() cannot be stopped, ccrun or not.
