@@ -296,7 +296,6 @@ $(BIN)/sim_%: $(OBJ)/tests/sim/sim_%.o $(OUT)/libccrun-all.a
 .PHONY: check-sim mutants check-mutants
 check-sim: $(BIN)/sim_node $(BIN)/sim_rdzv
 	$(Q)$(BIN)/sim_node -n 200000
-	$(Q)$(BIN)/sim_node -n 100000 -m
 	$(Q)$(BIN)/sim_rdzv -n 3000
 	$(Q)for n in 8 64 1024 16384; do $(BIN)/sim_rdzv -b $$n || exit; done
 	$(Q)python3 tests/sim/mutants.py --stale

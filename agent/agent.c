@@ -181,8 +181,6 @@ static void op_node_news(void *ctx, enum node_news news, int arg)
         say(a, 0, "ccrun: %u of %u workers have not stopped after %" PRIu64 " s: SIGKILL\n",
             party_node(a->party)->n_alive, a->cfg->nproc, a->cfg->shutdown_timeout / 1000);
         break;
-    case NODE_RESTARTING: /* the coordinator decides on that, see say_restarting() */
-        break;
     case NODE_STUCK:
         say_stuck(a);
         break;

@@ -44,12 +44,6 @@ static void op_news(void *ctx, enum node_news news, int arg)
     m->ops->node_news(m->ctx, news, arg);
 }
 
-static void op_finish(void *ctx, unsigned status)
-{
-    (void) ctx, (void) status;
-    assert(0); /* a led node does not finish */
-}
-
 /* Only noted: what follows from it is member_settle()'s, when the node is at rest. */
 static void op_ended(void *ctx, enum node_end how)
 {
@@ -70,7 +64,6 @@ static const struct node_ops node_ops = {
     .sweep = op_sweep,
     .attempt_ended = op_attempt_ended,
     .news = op_news,
-    .finish = op_finish,
     .ended = op_ended,
 };
 
@@ -187,7 +180,7 @@ static bool is_stopped_with_job(const struct member *m)
 static unsigned ended_status(const struct member *m)
 {
     if (is_stopped_with_job(m))
-        return policy_exit_status(&m->node.policy);
+        return policy_stop_status(&m->node.policy);
     if (has_failed(m))
         return m->view.cause.code;
     if (m->is_stuck)
@@ -198,7 +191,7 @@ static unsigned ended_status(const struct member *m)
 /* Somebody stopped this node.  A failure that was the end before that is what decides. */
 static unsigned stopped_status(const struct member *m)
 {
-    return has_failed(m) ? m->view.cause.code : policy_exit_status(&m->node.policy);
+    return has_failed(m) ? m->view.cause.code : policy_stop_status(&m->node.policy);
 }
 
 /* Somebody wants the end of this node, or of the job: 0, or 1 when there is nothing else to do. */
@@ -367,8 +360,6 @@ void member_init(struct member *m, const struct member_cfg *cfg, uint64_t now, c
     *m = (struct member) {
         .cfg = *cfg, .ops = ops, .ctx = ctx, .joined_at = now, .heard_at = now, .told_at = now, .best_rtt = never,
     };
-    m->cfg.node.is_led = true;
-    m->cfg.node.max_restarts = UINT32_MAX; /* the coordinator counts */
     node_init(&m->node, &m->cfg.node, &node_ops, m);
     say_hello(m, now);
 }

@@ -1,10 +1,10 @@
-/* member.h - a node's side of a job of several: what it tells the coordinator and when, and what its workers do by the
- * coordinator's views.
+/* member.h - a node's side of a job: what it tells the coordinator and when, and what its workers do by the coordinator's
+ * views.  A job of one node has a coordinator too, in the same process.
  *
- * Pure; drives a led core `node` (node.h), whose part of the ops is the same: a driver reports what happened to processes by
- * member_*() where a lone node has node_*(), calls member_settle() at the end of each of its callbacks and member_tick()
- * when member_deadline() has passed.  No op may call back, but member_started() and member_cannot_start() in ops->start and
- * member_store_switched() in ops->host_store.  Times: ms of this node's monotonic clock.
+ * Pure; leads a core `node` (node.h) and passes its ops on: a driver reports what happened to processes by member_*(), calls
+ * member_settle() at the end of each of its callbacks and member_tick() when member_deadline() has passed.  No op may call
+ * back, but member_started() and member_cannot_start() in ops->start and member_store_switched() in ops->host_store.  Times:
+ * ms of this node's monotonic clock.
  *
  * Workers start for a round only after this node has said that it is ready for it, and only when none of an earlier round
  * is left.  When the coordinator is silent for too long, the workers are stopped and the node ends.
@@ -46,7 +46,7 @@ struct member_ops {
 };
 
 struct member_cfg {
-    struct node_cfg   node; /* is_led is set, max_restarts is not looked at */
+    struct node_cfg   node;
     uint64_t          incarnation;
     struct rdzv_about about;
     uint64_t          heartbeat;    /* one hello at least */

@@ -22,42 +22,34 @@ static void op_ended(void *ctx, bool is_clean)
     struct node *n = ctx;
 
     n->has_ended = true;
-    n->is_clean = is_clean;
+    n->is_stuck = !is_clean;
 }
 
 static const struct group_ops group_ops = { op_signal, op_sweep, op_ended };
 
 void node_init(struct node *n, const struct node_cfg *cfg, const struct node_ops *ops, void *ctx)
 {
-    *n = (struct node) { .ops = ops, .ctx = ctx, .is_led = cfg->is_led };
+    *n = (struct node) { .ops = ops, .ctx = ctx };
     group_init(&n->group, &group_ops, n);
     n->group.term_grace = cfg->term_grace;
     n->group.kill_grace = cfg->kill_grace;
     n->group.sweep_grace = n->drain_grace = cfg->sweep_grace;
     n->give_up_at = UINT64_MAX;
-    policy_init(&n->policy, cfg->max_restarts);
+    policy_init(&n->policy);
     n->policy.press_grace = cfg->term_grace;
-}
-
-void node_start(struct node *n, uint64_t now)
-{
-    n->has_ended = false;
-    n->give_up_at = UINT64_MAX;
-    group_event(&n->group, now, GROUP_START);
-    n->ops->start(n->ctx);
 }
 
 void node_next(struct node *n, uint64_t now)
 {
-    assert(n->is_led && !n->policy.is_stopped && !n->policy.is_stuck);
-    policy_restarted(&n->policy);
+    assert(!n->policy.is_stopped && !n->is_stuck);
+    policy_next(&n->policy);
     n->is_halted = false;
-    node_start(n, now);
+    group_event(&n->group, now, GROUP_START);
+    n->ops->start(n->ctx);
 }
 
 void node_halt(struct node *n, uint64_t now)
 {
-    assert(n->is_led);
     if (n->is_halted || n->group.state == GROUP_IDLE || n->group.state == GROUP_ENDED)
         return;
     n->is_halted = true;
@@ -138,7 +130,7 @@ bool node_tick(struct node *n, uint64_t now)
 
 static enum node_end how_ended(const struct node *n)
 {
-    if (n->policy.is_stuck)
+    if (n->is_stuck)
         return NODE_END_STUCK;
     if (n->policy.is_stopped)
         return NODE_END_STOPPED;
@@ -147,7 +139,7 @@ static enum node_end how_ended(const struct node *n)
     return n->is_halted ? NODE_END_HALTED : NODE_END_DONE;
 }
 
-static void end_attempt(struct node *n, uint64_t now)
+static void end_attempt(struct node *n)
 {
     unsigned code = n->ops->attempt_ended(n->ctx);
 
@@ -155,19 +147,10 @@ static void end_attempt(struct node *n, uint64_t now)
     n->give_up_at = UINT64_MAX;
     if (n->policy.has_failure && !n->policy.is_final && code > 0)
         n->policy.failure_code = code;
-    if (!n->is_clean)
+    policy_ended(&n->policy);
+    if (n->is_stuck)
         n->ops->news(n->ctx, NODE_STUCK, 0);
-    if (n->is_led) {
-        (void) policy_ended(&n->policy, n->is_clean);
-        n->ops->ended(n->ctx, how_ended(n));
-    } else if (policy_ended(&n->policy, n->is_clean) == POLICY_RESTART) {
-        n->ops->news(n->ctx, NODE_RESTARTING, 0);
-        policy_restarted(&n->policy);
-        node_start(n, now);
-    } else {
-        n->is_finished = true;
-        n->ops->finish(n->ctx, policy_exit_status(&n->policy));
-    }
+    n->ops->ended(n->ctx, how_ended(n));
 }
 
 /* Every process is gone: there is nobody to be killed, and no time to be kept but for the output. */
@@ -184,8 +167,6 @@ void node_settle(struct node *n, uint64_t now, bool is_empty, bool is_drained)
 {
     struct group *g = &n->group;
 
-    if (n->is_finished)
-        return;
     if (n->n_alive == 0 && !n->has_ended) {
         bool is_held = n->policy.hold_until != UINT64_MAX;
 
@@ -197,9 +178,7 @@ void node_settle(struct node *n, uint64_t now, bool is_empty, bool is_drained)
     if (g->state == GROUP_KILLING && !is_empty)
         n->ops->sweep(n->ctx, SIGKILL); /* what was forked while we killed */
     if (n->has_ended)
-        end_attempt(n, now);
-    if (!n->is_finished && n->n_alive == 0 && g->state == GROUP_STOPPING && n->policy.hold_until == UINT64_MAX)
-        node_settle(n, now, true, true); /* not one of the next attempt could be started: no exit will come to tell */
+        end_attempt(n);
 }
 
 void node_paused(struct node *n, uint64_t ms)

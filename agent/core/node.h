@@ -1,12 +1,12 @@
-/* node.h - one node's part of a job, decided: when workers start, stop, restart, and how it all ends.
+/* node.h - one node's part of a job, decided: the life of its workers in each attempt, and how the attempt ended.
  *
  * Pure; composes group (the life of one attempt) and policy (what an event means).  The driver owns processes, clock and
  * timers: it reports what happened, calls node_settle() at the end of each of its callbacks, and calls node_tick() when
- * node_deadline() has passed.  Only node_settle() and node_start() lead to ops->start, ->attempt_ended and ->finish; no op
- * may call node_*() back, but for those of a start (node_started, node_cannot_start).  Times: ms of a monotonic clock.
+ * node_deadline() has passed.  Only node_next() leads to ops->start, only node_settle() to ops->attempt_ended and ->ended; no
+ * op may call node_*() back, but for those of a start (node_started, node_cannot_start).  Times: ms of a monotonic clock.
  *
- * Alone, the node decides on restarts itself.  When it is led (one of several, see member.h) it says how an attempt ended and
- * waits for node_next() or node_halt(); it never finishes by itself.
+ * A node is led, by member (member.h): it says how an attempt ended and waits for node_next().  Whether there is a next one,
+ * and with which status ccrun exits, is not its business.
  */
 #ifndef NODE_H
 #define NODE_H
@@ -22,11 +22,10 @@ enum node_news { /* worth a line for the user */
     NODE_KILLING,    /* the second ^C */
     NODE_PRESSED,    /* ^C again, but the worker with the terminal may have its own use for it */
     NODE_OUT_OF_TIME, /* workers have not stopped in time: SIGKILL now */
-    NODE_RESTARTING,
     NODE_STUCK,      /* something outlived SIGKILL and is left behind */
 };
 
-enum node_end { /* of an attempt, when the node is led */
+enum node_end { /* of an attempt */
     NODE_END_DONE,    /* all workers ended well */
     NODE_END_FAILED,
     NODE_END_HALTED,  /* by node_halt() */
@@ -42,8 +41,7 @@ struct node_ops {
      * clock, or 0: as it was seen. */
     unsigned (*attempt_ended)(void *ctx);
     void (*news)(void *ctx, enum node_news news, int arg);
-    void (*finish)(void *ctx, unsigned status); /* the last: ccrun's exit status; not when led */
-    void (*ended)(void *ctx, enum node_end how); /* when led, after attempt_ended */
+    void (*ended)(void *ctx, enum node_end how); /* after attempt_ended */
 };
 
 struct node {
@@ -53,21 +51,17 @@ struct node {
     struct policy policy;
     unsigned      n_alive;
     uint64_t      drain_grace, give_up_at; /* when what nobody reads is dropped; UINT64_MAX: no process is gone, or wait */
-    bool          has_ended, is_clean; /* the attempt is over and not dealt with yet */
-    bool          is_finished;
-    bool          is_led, is_halted;
+    bool          has_ended; /* the attempt is over and not dealt with yet */
+    bool          is_halted, is_stuck;
 };
 
 struct node_cfg {
-    bool     is_led;
-    unsigned max_restarts;
     uint64_t term_grace, kill_grace, sweep_grace; /* see group.h */
 };
 
 void node_init(struct node *n, const struct node_cfg *cfg, const struct node_ops *ops, void *ctx);
-void node_start(struct node *n, uint64_t now);
-void node_next(struct node *n, uint64_t now); /* when led: another attempt, after ops->ended */
-void node_halt(struct node *n, uint64_t now); /* when led: end this attempt; what fails from now on is expected */
+void node_next(struct node *n, uint64_t now); /* the first attempt, or another after ops->ended; not once stopped or stuck */
+void node_halt(struct node *n, uint64_t now); /* end this attempt; what fails from now on is expected */
 void node_started(struct node *n); /* in ops->start: one more worker lives */
 void node_cannot_start(struct node *n, uint64_t now, unsigned code); /* in ops->start: 126, 127 or 70; no more will */
 enum policy_exit node_exited(struct node *n, uint64_t now, int status, bool is_terminal);

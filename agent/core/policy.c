@@ -3,12 +3,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-enum { EXIT_STUCK = 70 };
-
-void policy_init(struct policy *p, unsigned max_restarts)
+void policy_init(struct policy *p)
 {
     *p = (struct policy) {
-        .max_restarts = max_restarts,
         .last_int_at = UINT64_MAX,
         .pressed_at = UINT64_MAX,
         .press_grace = 30000,
@@ -104,36 +101,18 @@ void policy_cannot_start(struct policy *p, unsigned code)
     (void) note_failure(p, code);
 }
 
-enum policy_next policy_ended(struct policy *p, bool is_clean)
+void policy_ended(struct policy *p)
 {
-    if (!is_clean)
-        p->is_stuck = true;
-    p->hold_until = UINT64_MAX; /* killed while a death was held: nobody asks any more */
-    if (p->is_stuck || p->is_final || p->is_stopped || !p->has_failure || p->n_restarts >= p->max_restarts)
-        return POLICY_FINISH;
-    return POLICY_RESTART;
-}
-
-void policy_restarted(struct policy *p)
-{
-    p->n_restarts++;
-    p->has_failure = false;
     p->hold_until = UINT64_MAX;
 }
 
-/* A failure that a restart would have followed does not decide when somebody stopped the job; one that was the end does. */
-bool policy_has_failed(const struct policy *p)
+void policy_next(struct policy *p)
 {
-    bool is_last = p->is_final || p->n_restarts >= p->max_restarts;
-
-    return p->has_failure && (is_last || !p->is_stopped);
+    p->has_failure = p->is_final = false;
 }
 
-unsigned policy_exit_status(const struct policy *p)
+/* A program that cannot be executed was the end before the stop; after another failure there might have been a restart. */
+unsigned policy_stop_status(const struct policy *p)
 {
-    if (policy_has_failed(p))
-        return p->failure_code;
-    if (p->is_stopped)
-        return 128u + (unsigned) p->stop_signal;
-    return p->is_stuck ? EXIT_STUCK : 0;
+    return p->is_final ? p->failure_code : 128u + (unsigned) p->stop_signal;
 }

@@ -1,7 +1,7 @@
-/* policy.h - what an exit or a signal means for the job: go on, stop, restart, and with which status it ends.
+/* policy.h - what an exit or a signal means for the workers of this node: go on, or stop.
  *
  * Pure.  The driver reports each worker's end and each signal to the agent; the policy answers with what to do.
- * It knows nothing of processes.  Times are ms of a monotonic clock.
+ * It knows nothing of processes, nor of restarts (budget.h).  Times are ms of a monotonic clock.
  */
 #ifndef POLICY_H
 #define POLICY_H
@@ -34,23 +34,20 @@ enum policy_signal {
     POLICY_SIGNAL_KILL, /* the second ^C: now */
 };
 
-enum policy_next { POLICY_FINISH, POLICY_RESTART };
-
 struct policy {
-    unsigned max_restarts, n_restarts;
-    bool     is_stopped;  /* somebody asked for the end: no restart */
+    bool     is_stopped;  /* somebody asked for the end: no further attempt */
     int      stop_signal; /* the first signal that did */
     uint64_t last_int_at; /* UINT64_MAX: none came */
     uint64_t pressed_at;  /* ^C that went to the worker with the terminal; UINT64_MAX: never */
     uint64_t press_grace; /* ms: an end that comes so soon after it is a stop */
     bool     has_failure; /* in this attempt */
-    bool     is_final;    /* a restart cannot help: the program could not be executed */
-    bool     is_stuck;    /* something outlived SIGKILL: this node cannot start another attempt */
+    bool     is_final;    /* and no restart can help: the program could not be executed */
     uint64_t hold_until;  /* UINT64_MAX: nothing is held */
     unsigned failure_code; /* of the first failure of this attempt */
 };
 
-void policy_init(struct policy *p, unsigned max_restarts);
+void policy_init(struct policy *p);
+void policy_next(struct policy *p); /* another attempt begins */
 /* ^C was pressed, and a worker had the terminal. POLICY_SIGNAL_STOP: not the first time, but not twice in a row either. */
 enum policy_signal policy_pressed(struct policy *p, uint64_t now);
 /* `is_terminal`: that worker has the terminal, so ^C goes to it and not to us. `status` as waitpid() gives it. */
@@ -58,11 +55,8 @@ enum policy_exit policy_worker_exit(struct policy *p, uint64_t now, int status, 
 enum policy_exit policy_hold_over(struct policy *p, uint64_t now); /* POLICY_FAILURE, or POLICY_EXPECTED after a stop */
 enum policy_signal policy_signal(struct policy *p, uint64_t now, int signum);
 void policy_cannot_start(struct policy *p, unsigned code); /* exec failed: 126, 127, or 70 */
-/* The attempt has ended; `is_clean` as in group.h. */
-enum policy_next policy_ended(struct policy *p, bool is_clean);
-void     policy_restarted(struct policy *p);
-bool     policy_has_failed(const struct policy *p);  /* after POLICY_FINISH: a failure was the end, not a stop */
-unsigned policy_exit_status(const struct policy *p); /* of ccrun, after POLICY_FINISH */
+void policy_ended(struct policy *p); /* the attempt has: whatever death was held, nobody asks any more */
+unsigned policy_stop_status(const struct policy *p); /* of ccrun, when is_stopped and no end of the job decides */
 unsigned policy_status_code(int status);             /* a worker's code, or 128 + signal */
 
 #endif

@@ -45,7 +45,7 @@ struct record {
     uint64_t         now;
     uint32_t         sum; /* of the decisions of this core until then */
     union {
-        struct member_cfg   member; /* but for node.is_led and node.max_restarts */
+        struct member_cfg   member;
         struct rdzv_view    view;
         struct rdzv_refused refused;
         struct rdzv_cause   cause;

@@ -1,5 +1,6 @@
-"""The planted bugs of the job of many nodes, for mutants.py: the rules of rdzv, member, ranks, peers, budget and led nodes."""
+"""The planted bugs of the job of many nodes, for mutants.py: the rules of rdzv, member, ranks, peers, budget and node."""
 RDZV, STATE, MEMBER, NODE = 'agent/core/rdzv.c', 'agent/core/rdzv_state.c', 'agent/core/member.c', 'agent/core/node.c'
+POLICY = 'agent/core/policy.c'
 RANKS, PEERS, BUDGET, ADMIT = 'agent/core/ranks.c', 'agent/core/peers.c', 'agent/core/budget.c', 'agent/core/admit.c'
 
 # what is broken, file, old text, new text, why no oracle can see it (None: it must be caught)
@@ -93,14 +94,15 @@ MUTANTS = [
     ('halted workers count as done', NODE, 'return n->is_halted ? NODE_END_HALTED : NODE_END_DONE;', 'return NODE_END_DONE;',
      'the view that halted them has a newer round, for which the node gets ready all the same'),
     ('an exit after the halt is a failure', NODE, 'group_event(&n->group, now, GROUP_STOP);\n}\n\nvoid node_started', '(void) now;\n}\n\nvoid node_started', None),
+    ('an echo of the stop is a failure', POLICY, 'if (is_stopping || p->is_stopped)\n        return POLICY_EXPECTED;', '(void) is_stopping;', None),
     # ranks
     ('ranks of workers overlap', RANKS, 'ret->world += node->nproc;', 'ret->world += 1;', None),
     ('survivors do not keep their ranks', RDZV, 'p->rank.previous = p->is_member ? (int32_t) p->rank.group_rank : RANKS_NONE;',
      'p->rank.previous = RANKS_NONE;', None),
     ('survivors close up for no reason', RANKS, 'while ((uint32_t) nodes[i]->previous > at && n_left > n_survivors - i) {', 'while (0) {',
      'ranks only ever go down, which is what a game can see; a unit test proves the fewest moves'),
-    ('newcomers come first', RANKS, 'return (struct key) { 1, (uint64_t) n->previous };\n    return newcomer(n, 2);',
-     'return (struct key) { 3, (uint64_t) n->previous };\n    return newcomer(n, 1);', None),
+    ('newcomers come first', RANKS, 'return (struct key) { 1, (uint64_t) n->previous };', 'return (struct key) { 9, (uint64_t) n->previous };',
+     None),
     # a successor of the coordinator
     ('a successor goes on in the round of before', STATE, 'r->round++;', '', None),
     ('a round is told before it is saved', RDZV, 'changed_vitally(r);\n    tell_all(r, now);\n}\n\n/* What is left', 'tell_all(r, now);\n}\n\n/* What is left',

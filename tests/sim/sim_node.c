@@ -1,9 +1,8 @@
 /* sim_node.c - thousands of jobs of one node against the real cores, with a simulated clock, and oracles.
  *
- *   sim_node [-n SEEDS] [-s FIRST_SEED] [-m] [-v]
+ *   sim_node [-n SEEDS] [-s FIRST_SEED] [-v]
  *
- * With -m the node is a member of a job whose coordinator is in the same process, as ccrun has it; without, it stands alone.
- * Nobody must be able to tell the two apart.
+ * The node is a member of a job whose coordinator is in the same process, as ccrun has it.
  *
  * One seed is one job: workers that end well or badly or of a signal, ignore SIGTERM, leave daemons behind, sit in D state or
  * cannot be executed; a user or a scheduler that sends TERM, INT, HUP in any order, to us or to the whole step.
@@ -26,7 +25,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent/core/node.h"
 #include "tests/sim/sim_solo.h"
 
 enum { MAX_WORKERS = 8, TERM_GRACE = 3000, KILL_GRACE = 500, SWEEP_GRACE = 200, SLACK = 1000 };
@@ -43,8 +41,8 @@ struct proc {
 
 struct sim {
     uint64_t    seed, rng, now;
-    struct node *node, lone;
-    struct solo  solo; /* when is_member */
+    struct solo solo;
+    struct node *node; /* in it */
     struct proc procs[MAX_WORKERS];
     unsigned    n, max_restarts, n_starts, fail_percent;
     bool        is_stop_sent, is_done, is_stuck_any, is_killed_by_user, has_failed, is_unstartable;
@@ -52,7 +50,7 @@ struct sim {
     uint64_t    first_int_at, over_by, termed_at;
     uint64_t    reads_from; /* until then nobody reads the console, and it is full */
     unsigned    first_code, status;
-    bool        is_member, is_verbose;
+    bool        is_verbose;
 };
 
 static uint64_t rnd(struct sim *s, uint64_t n)
@@ -84,61 +82,6 @@ static void trace(const struct sim *s, const char *what, int arg)
 {
     if (s->is_verbose)
         (void) printf("%8llu %s %d\n", (unsigned long long) s->now, what, arg);
-}
-
-/* ---- the node, alone or as a member */
-
-static void started(struct sim *s)
-{
-    if (s->is_member)
-        member_started(&s->solo.m);
-    else
-        node_started(&s->lone);
-}
-
-static void exited(struct sim *s, int status)
-{
-    if (s->is_member)
-        solo_exited(&s->solo, s->now, status);
-    else
-        (void) node_exited(&s->lone, s->now, status, false);
-}
-
-static void signalled(struct sim *s, int signum)
-{
-    if (s->is_member)
-        solo_signal(&s->solo, s->now, signum);
-    else
-        node_signal(&s->lone, s->now, signum);
-}
-
-static void cannot_start(struct sim *s)
-{
-    if (s->is_member)
-        member_cannot_start(&s->solo.m, s->now, 127);
-    else
-        node_cannot_start(&s->lone, s->now, 127);
-}
-
-static uint64_t deadline(const struct sim *s)
-{
-    return s->is_member ? solo_deadline(&s->solo) : node_deadline(&s->lone);
-}
-
-static void tick(struct sim *s)
-{
-    if (s->is_member)
-        solo_tick(&s->solo, s->now);
-    else
-        (void) node_tick(&s->lone, s->now);
-}
-
-static void settle_node(struct sim *s, bool is_empty, bool is_drained)
-{
-    if (s->is_member)
-        solo_settle(&s->solo, s->now, is_empty, is_drained);
-    else
-        node_settle(&s->lone, s->now, is_empty, is_drained);
 }
 
 static bool is_anything_alive(const struct sim *s)
@@ -188,7 +131,7 @@ static void start_one(struct sim *s, struct proc *p)
         .daemon_ignores_term = chance(s, 50),
         .is_stuck = chance(s, 1),
     };
-    started(s);
+    member_started(&s->solo.m);
 }
 
 static void op_start(void *ctx)
@@ -212,7 +155,7 @@ static void op_start(void *ctx)
         if (chance(s, 1)) {
             s->is_unstartable = true;
             note_failure(s, 127);
-            cannot_start(s);
+            member_cannot_start(&s->solo.m, s->now, 127);
             return;
         }
         start_one(s, &s->procs[i]);
@@ -279,7 +222,7 @@ static unsigned op_attempt_ended(void *ctx)
 {
     const struct sim *s = ctx;
 
-    if (!is_drained(s) && !s->is_stop_sent && !s->node->policy.is_stuck && s->node->is_clean)
+    if (!is_drained(s) && !s->is_stop_sent && !s->node->is_stuck)
         broken(s, "O10: output is given up");
     return 0;
 }
@@ -304,7 +247,7 @@ static void op_finish(void *ctx, unsigned status)
     s->status = status;
 }
 
-static const struct node_ops ops = { op_start, op_signal, op_sweep, op_attempt_ended, op_news, op_finish, NULL };
+static const struct solo_ops ops = { op_start, op_signal, op_sweep, op_attempt_ended, op_news, op_finish };
 
 /* ---- what happens to it */
 
@@ -317,7 +260,7 @@ static void worker_ends(struct sim *s, unsigned i)
     trace(s, "exit", p->status);
     if (!s->is_stop_sent && p->status != 0 && p->status != SIGTERM)
         note_failure(s, policy_status_code(p->status));
-    exited(s, p->status);
+    solo_exited(&s->solo, s->now, p->status);
 }
 
 static void send_stop(struct sim *s, int signum)
@@ -335,7 +278,7 @@ static void send_stop(struct sim *s, int signum)
     }
     if (signum == SIGINT)
         s->first_int_at = s->now;
-    signalled(s, signum);
+    solo_signal(&s->solo, s->now, signum);
     if (s->termed_at == never && s->node->n_alive > 0 && !s->is_killed_by_user)
         broken(s, "O8: the workers were not told of signal %d", signum);
 }
@@ -358,7 +301,7 @@ static void stop_step(struct sim *s)
         }
     }
     if (!is_us_first) {
-        settle_node(s, !is_anything_alive(s), is_drained(s));
+        solo_settle(&s->solo, s->now, !is_anything_alive(s), is_drained(s));
         s->now += rnd(s, POLICY_TERM_HOLD_MS);
         send_stop(s, SIGTERM);
     }
@@ -366,7 +309,7 @@ static void stop_step(struct sim *s)
 
 static void settle(struct sim *s)
 {
-    settle_node(s, !is_anything_alive(s), is_drained(s));
+    solo_settle(&s->solo, s->now, !is_anything_alive(s), is_drained(s));
     if (!s->is_done && !is_anything_alive(s) && is_drained(s) && s->node->policy.hold_until == never)
         broken(s, "O9: waits for nobody");
     if (!s->is_done && s->now > s->over_by && (is_drained(s) || s->is_stop_sent))
@@ -375,7 +318,7 @@ static void settle(struct sim *s)
 
 static uint64_t next_event(const struct sim *s, uint64_t user_at)
 {
-    uint64_t at = deadline(s) < user_at ? deadline(s) : user_at;
+    uint64_t due = solo_deadline(&s->solo), at = due < user_at ? due : user_at;
     unsigned i;
 
     if (s->reads_from > s->now && s->reads_from < at)
@@ -419,8 +362,8 @@ static void step(struct sim *s, uint64_t *user_at)
     }
     if (s->node->policy.hold_until <= s->now && !s->is_stop_sent)
         note_failure(s, 128 + SIGTERM);
-    if (s->now >= deadline(s))
-        tick(s);
+    if (s->now >= solo_deadline(&s->solo))
+        solo_tick(&s->solo, s->now);
     settle(s);
 }
 
@@ -445,10 +388,10 @@ static void check_end(const struct sim *s)
         broken(s, "O5: status %u, not %u", s->status, want);
 }
 
-static void run(uint64_t seed, bool is_member, bool is_verbose)
+static void run(uint64_t seed, bool is_verbose)
 {
-    struct sim      s = { .seed = seed, .rng = seed * 0x9e3779b97f4a7c15u + 1, .is_member = is_member, .is_verbose = is_verbose };
-    struct node_cfg cfg = { .term_grace = TERM_GRACE, .kill_grace = KILL_GRACE, .sweep_grace = SWEEP_GRACE };
+    struct sim      s = { .seed = seed, .rng = seed * 0x9e3779b97f4a7c15u + 1, .is_verbose = is_verbose };
+    struct solo_cfg cfg = { .node = { .term_grace = TERM_GRACE, .kill_grace = KILL_GRACE, .sweep_grace = SWEEP_GRACE } };
     uint64_t        user_at;
     unsigned        i;
 
@@ -462,13 +405,8 @@ static void run(uint64_t seed, bool is_member, bool is_verbose)
     user_at = chance(&s, 50) ? s.now + rnd(&s, 15000) : never;
     if (chance(&s, 20))
         s.reads_from = chance(&s, 50) ? s.now + rnd(&s, 30000) : never;
-    s.node = is_member ? &s.solo.m.node : &s.lone;
-    if (is_member) {
-        solo_start(&s.solo, &cfg, s.now, &ops, &s);
-    } else {
-        node_init(&s.lone, &cfg, &ops, &s);
-        node_start(&s.lone, s.now);
-    }
+    s.node = &s.solo.m.node;
+    solo_start(&s.solo, &cfg, s.now, &ops, &s);
     settle(&s);
     for (i = 0; !s.is_done; i++) {
         uint64_t at = next_event(&s, user_at);
@@ -487,23 +425,21 @@ static void run(uint64_t seed, bool is_member, bool is_verbose)
 int main(int argc, char **argv)
 {
     uint64_t first = 1, n = 20000, i;
-    bool     is_member = false, is_verbose = false;
+    bool     is_verbose = false;
     int      c;
 
-    while ((c = getopt(argc, argv, "n:s:mv")) != -1) {
+    while ((c = getopt(argc, argv, "n:s:v")) != -1) {
         if (c == 'n')
             n = strtoull(optarg, NULL, 10);
         else if (c == 's')
             first = strtoull(optarg, NULL, 10);
-        else if (c == 'm')
-            is_member = true;
         else if (c == 'v')
             is_verbose = true;
         else
             return 2;
     }
     for (i = 0; i < n; i++)
-        run(first + i, is_member, is_verbose);
+        run(first + i, is_verbose);
     (void) printf("sim_node: %llu jobs\n", (unsigned long long) n);
     return 0;
 }

@@ -145,7 +145,7 @@ static bool pump(struct solo *s)
     return !was_quiet;
 }
 
-void solo_start(struct solo *s, const struct node_cfg *cfg, uint64_t now, const struct node_ops *ops, void *ctx)
+void solo_start(struct solo *s, const struct solo_cfg *cfg, uint64_t now, const struct solo_ops *ops, void *ctx)
 {
     const struct rdzv_cfg rdzv = {
         .nodes_cap = 1, .min_nodes = 1, .max_nodes = 1,
@@ -155,7 +155,7 @@ void solo_start(struct solo *s, const struct node_cfg *cfg, uint64_t now, const 
         .plan = { .min_nodes = 1, .max_nodes = 1 },
     };
     const struct member_cfg member = {
-        .node = *cfg, .incarnation = OWN, .about = { .nproc = 1, .wish = -1, .plan = rdzv.plan },
+        .node = cfg->node, .incarnation = OWN, .about = { .nproc = 1, .wish = -1, .plan = rdzv.plan },
         .heartbeat = hardly_ever, .join_timeout = hardly_ever, .lost_after = hardly_ever, .exit_barrier = UINT64_MAX,
     };
     struct cc_err err;

@@ -1,6 +1,6 @@
-/* sim_solo.h - a job of one node the way that `ccrun` runs it: the core `member`, led by a coordinator in the same process.
+/* sim_solo.h - a job of one node the way that `ccrun` runs it: the core `member`, and its coordinator in the same process.
  *
- * It has the calls and the ops of a lone core `node`, so that the two can be held against each other.
+ * What the two say to each other is heard before the call returns that led to it; what stays are a node's calls and ops.
  */
 #ifndef SIM_SOLO_H
 #define SIM_SOLO_H
@@ -10,10 +10,24 @@
 
 enum { SOLO_QUEUE = 16 };
 
+struct solo_ops { /* as those of member.h */
+    void (*start)(void *ctx);
+    void (*signal)(void *ctx, int signum);
+    void (*sweep)(void *ctx, int signum);
+    unsigned (*attempt_ended)(void *ctx);
+    void (*news)(void *ctx, enum node_news news, int arg);
+    void (*finish)(void *ctx, unsigned status);
+};
+
+struct solo_cfg {
+    struct node_cfg node;
+    unsigned        max_restarts;
+};
+
 struct solo {
     struct member          m;
     struct rdzv           *r;
-    const struct node_ops *ops; /* the lone node's: `ended` is not used */
+    const struct solo_ops *ops;
     void                  *ctx;
     uint64_t               now;
     struct rdzv_hello      hellos[SOLO_QUEUE];
@@ -21,7 +35,7 @@ struct solo {
     unsigned               n_hellos, n_views;
 };
 
-void solo_start(struct solo *s, const struct node_cfg *cfg, uint64_t now, const struct node_ops *ops, void *ctx);
+void solo_start(struct solo *s, const struct solo_cfg *cfg, uint64_t now, const struct solo_ops *ops, void *ctx);
 void solo_free(struct solo *s);
 void solo_exited(struct solo *s, uint64_t now, int status);
 void solo_signal(struct solo *s, uint64_t now, int signum);
