@@ -176,7 +176,6 @@ static int find_helper(struct job *j, struct cc_err *err)
     return cc_fail(err, -ENOENT, "--mpi pmix needs '%.300s', which is built where libpmix (libpmix-dev) is", j->mpi_helper);
 }
 
-/* What an MPI library would believe of the launcher that started us must not reach the workers that we serve. */
 static int choose_mpi(struct job *j, struct cc_err *err)
 {
     static const struct {
@@ -207,7 +206,7 @@ static int choose_mpi(struct job *j, struct cc_err *err)
         warnings_add(&j->options->warnings, "%s, which is not served: %s", j->mpi_why, err->msg);
         j->mpi = MPI_NONE;
     }
-    return j->mpi == MPI_NONE ? 0 : environment_clean(&j->env, "mpi", err);
+    return j->mpi == MPI_NONE ? 0 : job_clean_mpi(j, err);
 }
 
 /* Found out now, not when a day of work is to be reported. */

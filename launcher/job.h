@@ -53,6 +53,7 @@ void job_clear(struct job *j);
 
 /* Parts of job_make() (job_env.c): the workers' environment, and the secret of the job. */
 int  job_make_env(struct job *j, char *const *env, struct cc_err *err);
+int  job_clean_mpi(struct job *j, struct cc_err *err); /* later: of what is inherited, not of what was given */
 int  job_read_token(struct job *j, struct cc_err *err);
 void job_clear_env(struct job *j);
 

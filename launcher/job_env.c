@@ -43,17 +43,13 @@ static int read_file(const char *option, const char *path, size_t max, char **re
     return 0;
 }
 
-static int add_env_file(struct job *j, struct cc_err *err)
+static int read_env_file(struct job *j, struct cc_err *err)
 {
     const char *path = j->options->env_file;
-    size_t      len, i;
+    size_t      len;
     int         r = read_file("--env-file", path, ENV_FILE_MAX, &j->env_file, &len, err);
 
-    if (r == 0)
-        r = envfile_parse(j->env_file, len, path, &j->env_file_list, err);
-    for (i = 0; r == 0 && j->env_file_list[i]; i++)
-        r = environment_set(&j->env, j->env_file_list[i], err);
-    return r;
+    return r < 0 ? r : envfile_parse(j->env_file, len, path, &j->env_file_list, err);
 }
 
 /* The libraries of the workers take the interface that the user chose, unless they were told another. */
@@ -75,6 +71,28 @@ static int add_iface(struct job *j, struct cc_err *err)
     return r;
 }
 
+/* What was named for the workers, the file first. */
+static int set_given(struct job *j, struct cc_err *err)
+{
+    const struct options *o = j->options;
+    size_t                i;
+    int                   r = 0;
+
+    for (i = 0; r == 0 && j->env_file_list && j->env_file_list[i]; i++)
+        r = environment_set(&j->env, j->env_file_list[i], err);
+    for (i = 0; r == 0 && o->add_env && o->add_env[i]; i++)
+        r = environment_set(&j->env, o->add_env[i], err);
+    return r;
+}
+
+/* What an MPI library would believe of the launcher that started us must not reach the workers that we serve. */
+int job_clean_mpi(struct job *j, struct cc_err *err)
+{
+    int r = environment_clean(&j->env, "mpi", err);
+
+    return r < 0 ? r : set_given(j, err);
+}
+
 /* A later NAME=VALUE replaces an earlier one. */
 int job_make_env(struct job *j, char *const *env, struct cc_err *err)
 {
@@ -85,9 +103,9 @@ int job_make_env(struct job *j, char *const *env, struct cc_err *err)
     for (i = 0; r == 0 && o->clean_env && o->clean_env[i]; i++)
         r = environment_clean(&j->env, o->clean_env[i], err);
     if (r == 0 && o->env_file)
-        r = add_env_file(j, err);
-    for (i = 0; r == 0 && o->add_env && o->add_env[i]; i++)
-        r = environment_set(&j->env, o->add_env[i], err);
+        r = read_env_file(j, err);
+    if (r == 0)
+        r = set_given(j, err);
     if (r == 0 && o->iface)
         r = add_iface(j, err);
     return r;
