@@ -711,6 +711,36 @@ def store_weighted(b):
              "<= 70", ours <= 70)
 
 
+# ---- MPI programs
+
+
+def mpi_row(b, folder, maker, peer, command):
+    """A whole job of 8 ranks that say who they are, beside the launcher that its maker gives it."""
+    compiler, launcher = shutil.which("mpicc." + maker), shutil.which(command[0])
+    if not compiler or not launcher:
+        return
+    hello = os.path.join(folder, maker)
+    subprocess.run([compiler, "-O1", "-o", hello, os.path.join(HERE, "../interop/mpi_world.c")], check=True)
+
+    def job(cmd):
+        ms, status = wall([*cmd, hello, "hello"], limit=60)
+        if status != 0:
+            raise RuntimeError("%s of %s ended with %s" % (os.path.basename(cmd[0]), maker, status))
+        return ms
+
+    got = in_turn(b.runs, ccrun=lambda: job([b.ccrun, "--mpi", "auto", "--nproc-per-node", "8"]),
+                  peer=lambda: job([launcher, *command[1:]]))
+    b.report("MPI hello of %s, 8 ranks, the whole job" % maker, "ms", got["ccrun"], {peer: got["peer"]}, "<= 1 x",
+             got["ccrun"] <= got["peer"])
+
+
+@row
+def mpi_hello(b):
+    with tempfile.TemporaryDirectory() as folder:
+        mpi_row(b, folder, "mpich", "hydra", ["mpiexec.hydra", "-n", "8"])
+        mpi_row(b, folder, "openmpi", "mpirun", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "8"])
+
+
 # ---- jobs of many nodes
 
 

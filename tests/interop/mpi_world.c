@@ -5,6 +5,7 @@
  *     mpi_world die RANK TIMES       that rank is killed in the middle, in the first so many attempts
  *     mpi_world leave RANK           that rank exits with 0 and no MPI_Finalize
  *     mpi_world exit RANK CODE       every rank finalizes; that one exits with CODE
+ *     mpi_world hello                says who it is
  *     mpi_world stdin                rank 0 reads a line and tells it to all
  */
 #include <mpi.h>
@@ -87,7 +88,9 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (strcmp(what, "stdin") == 0)
+    if (strcmp(what, "hello") == 0)
+        printf("rank %d of %d\n", rank, size);
+    else if (strcmp(what, "stdin") == 0)
         read_line();
     else
         work();
