@@ -282,7 +282,11 @@ X
 
 it 'SIGTERM to all of them at once is a stop on each' <<'X'
 three 2:3
-kill $c $b $a # the one that hosts is the last: when it is gone the others know that it was stopped
+agent_pid=$(pgrep -P $a) # it hosts; what is said of its end would reach the others before their own signal
+kill -STOP $agent_pid
+kill $a $b $c
+wait_for 'grep -q "SIGTERM: stopping" b.err && grep -q "SIGTERM: stopping" c.err'
+kill -CONT $agent_pid
 for x in a b c; do is_over $x 143; done
 lacks b.err 'the job has ended'
 X
