@@ -130,7 +130,7 @@ static struct params read_query(char *query)
 {
     struct params ret = { 0 };
 
-    while (*query) {
+    while (query && *query) {
         char *pair = query, *value;
 
         query = cut(pair, "&");
@@ -280,7 +280,7 @@ static const char *get_env(const struct init_args *a, const char *name, int *r, 
 /* Each number is read as soon as it is there: PyTorch names the first thing that is wrong. */
 static int read_env(struct init_where *ret, const struct init_args *a, struct params *q, struct cc_err *err)
 {
-    int64_t     rank, size, port;
+    int64_t     rank = 0, size = 0, port = 0;
     const char *host, *text;
     int         r = check_pairs(q, err);
 

@@ -1,5 +1,6 @@
 #include "backends/keystore.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -44,6 +45,7 @@ static int wait_in_file(struct keystore *k, const struct cc_bytes *keys, size_t 
 {
     uint64_t start = cc_monotonic_ms(), pause = FIRST_PAUSE_MS;
 
+    assert(keys);
     for (;;) {
         struct timespec t = { .tv_nsec = (long) pause * 1000000 };
         int             r;
@@ -96,7 +98,7 @@ static int shared_open(struct shared **ret, const struct init_where *where, uint
     r = where->scheme == INIT_FILE ? filestore_open(&s->file, &file, err)
                                    : store_client_connect(&s->tcp, &tcp, timeout_ms, err);
     if (r < 0)
-        s = shared_free(s);
+        (void) shared_free(s);
     else
         *ret = s;
     return r;
@@ -131,7 +133,7 @@ int keystore_open(struct keystore **ret, const struct init_where *where, uint64_
     if (r == 0 && k->s->tcp)
         r = store_client_add(k->s->tcp, cc_bytes_of("init/"), 1, &n, err);
     if (r < 0)
-        k = keystore_free(k);
+        (void) keystore_free(k);
     else
         *ret = k;
     return r;
@@ -161,7 +163,7 @@ int keystore_clone(struct keystore **ret, struct keystore *k, const char *prefix
         return cc_fail(err, -ENOMEM, "no memory for a store");
     r = shared_open(&c->s, &k->where, k->timeout_ms, err);
     if (r < 0)
-        c = keystore_free(c);
+        (void) keystore_free(c);
     else
         *ret = c;
     return r;
@@ -203,6 +205,7 @@ static int begin(struct keystore *k, const char *key, struct cc_buf *ret, struct
         return canceled(k, err);
     }
     (void) pthread_mutex_lock(&k->s->turn);
+    assert(!k->s->tcp != !k->s->file); /* it is one of them */
     return 0;
 }
 
