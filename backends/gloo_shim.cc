@@ -489,6 +489,14 @@ void shim_abort(void *ctx)
     SignalGuard                 guard(false);
     std::lock_guard<std::mutex> lock(g.closing);
 
+    /* Closing the connections wakes nobody here.  A wait that is over in vain does: gloo gives up the group
+     * then. */
+    try {
+        char byte = 0;
+
+        (void) g.context->createUnboundBuffer(&byte, sizeof byte)->waitRecv(milliseconds(1));
+    } catch (...) {
+    }
     try {
         g.context->closeConnections();
     } catch (...) { /* they are closed, or were before */

@@ -1,0 +1,101 @@
+#!/bin/sh
+# libccrun: a peer that dies in the middle of each collective, deadlines, aborts, and ranks that do not fit together.
+. "$(dirname "$0")/lib.sh"
+limit 60
+
+words <<'EOF'
+GLOO=${CCRUN%/*}/../lib/ccrun/libccrun-gloo.so
+fault() { # fault BACKEND HOW WELL TEXT...: WELL ranks of 3 end well, and each that was told was told TEXT
+    [ "$1" != gloo ] || [ -e "$GLOO" ] || skip 'libccrun was built without gloo'
+    expect_status 0 "$CCRUN" --no-python --nproc-per-node 3 "$SUPPORT/collfault" "$1" "$2"
+    same "$3" "$(grep -c '^well$' out)"
+    shift 3
+    for text in "$@"; do
+        same 0 "$(grep '^told: ' out | grep -cvF -e "$text" || true)"
+    done
+    grep -q '^told: ' out
+}
+rank() { # rank R SIZE command...: in the background, without an agent; sets $pid, output in ${as:-rank.R}.out
+    who=$1 world=$2; shift 2
+    bg "${as:-rank.$who}" env -u TORCHELASTIC_USE_AGENT_STORE RANK="$who" WORLD_SIZE="$world" MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" "$@"
+}
+EOF
+
+for backend in gloo ref; do
+    for what in 0 1 2 3 4 5 6 7 8 9 10; do
+        it "$backend: a rank dies before call $what, the others are told and meet again" <<EOF
+fault $backend die-$what 2 'rank 2' '$backend: rank '
+EOF
+    done
+    it "$backend: a deadline ends an all-reduce to which one does not come" <<EOF
+fault $backend late 3 'all-reduce of 100000 i32 (sum): '
+EOF
+    it "$backend: a call is aborted from another thread" <<EOF
+fault $backend abort 3 'recv of 100000 i32 from rank 2, tag 0: aborted'
+EOF
+done
+
+it 'a rank that two processes have is named, with who holds it' <<'EOF'
+port=$("$SUPPORT/freeport")
+rank 0 3 "$SUPPORT/collsuite" ref
+first=$pid
+wait_for 'pgrep -P "$first" -x ccrun-store >/dev/null'
+as=b rank 1 3 "$SUPPORT/collsuite" ref
+second=$pid
+as=c rank 1 3 "$SUPPORT/collsuite" ref
+third=$pid
+wait_for "! alive $second || ! alive $third"
+if alive "$second"; then
+    ends "$third" 1
+    has c.err "rank 1 is already taken, by process $second on "
+    held=$second
+else
+    ends "$second" 1
+    has b.err "rank 1 is already taken, by process $third on "
+    held=$third
+fi
+rank 2 3 "$SUPPORT/collsuite" ref
+ends "$first" 0 20
+ends "$held" 0 20
+ends "$pid" 0 20
+EOF
+
+it 'two world sizes are named' <<'EOF'
+port=$("$SUPPORT/freeport")
+rank 0 2 "$SUPPORT/collsuite" ref
+first=$pid
+rank 1 3 "$SUPPORT/collsuite" ref
+wait_for "! alive $first || ! alive $pid"
+cat rank.?.err >err
+matches err 'rank [01] was told that the world size is [23], but rank [01] that it is [23]'
+kill "$first" "$pid" 2>/dev/null || true
+wait || true
+EOF
+
+it 'the store that rank 0 has started ends with it, however that ends' <<'EOF'
+port=$("$SUPPORT/freeport")
+rank 0 2 "$SUPPORT/collsuite" ref
+wait_for 'pgrep -P "$pid" -x ccrun-store >store'
+store=$(cat store)
+kill -KILL "$pid"
+wait "$pid" || true
+wait_for "! alive $store"
+EOF
+
+it 'a file that killed ranks have left is stale, and is said to be so at once' <<'EOF'
+port=0
+for r in 0 1; do
+    rank $r 3 "$SUPPORT/collsuite" ref "file://$PWD/meet"
+    eval "pid$r=\$pid"
+done
+wait_for 'grep -qa refcount meet'
+rank 2 4 "$SUPPORT/filestore" "$PWD/meet" -1
+wait_for 'grep -qa here/0 meet && grep -qa here/1 meet'
+kill -KILL "$pid0" "$pid1"
+wait "$pid0" || true
+wait "$pid1" || true
+rank 0 2 "$SUPPORT/collsuite" ref "file://$PWD/meet"
+ends "$pid" 1
+has rank.0.err 'is stale: ' 'users in a world of size 2'
+EOF
+done_testing
