@@ -109,17 +109,4 @@ goes_on
 finish a b c
 same 3 "$(worlds)"
 X
-
-limit 900
-it 'restarts with gloo over two hosts, again and again, with the collectives of all in between' <<'X'
-n=$(rounds 50)
-train 2 --max-restarts "$n"
-WORKER='"$PYTHON" "$HERE/restart.py" "$PWD" again'
-host_agent a 1
-host_agent b 2
-ends $a 0 880
-ends $b 0
-[ -e done.0 ] && [ -e done.1 ]
-same "$n" "$(grep -c "restart [0-9]* of $n" a.err)"
-X
 done_testing
