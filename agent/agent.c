@@ -139,6 +139,8 @@ static void say_stopping(const struct agent *a, int signum)
 
     if (signum == SIGPIPE)
         say(a, 0, "ccrun: nobody reads the output any more: stopping %u worker%s\n", n, plural(n));
+    else if (n == 0)
+        say(a, 0, "ccrun: %s: stopping; no worker runs here\n", cc_signal_name(signum, name));
     else
         say(a, 0, "ccrun: %s: stopping %u worker%s (%" PRIu64 " s until SIGKILL)\n", cc_signal_name(signum, name), n,
             plural(n), a->cfg->shutdown_timeout / 1000);
@@ -401,6 +403,17 @@ static void say_ended(const struct agent *a, const struct rdzv_view *v)
     say(a, -1, "ccrun: the job has ended: %s\n", why);
 }
 
+/* A round goes on without this node. */
+static void say_not_in_it(const struct agent *a, const struct rdzv_view *v)
+{
+    const char *are = v->group_world == 1 ? " is" : "s are";
+
+    if (v->group_world < a->cfg->party.rdzv.max_nodes)
+        say(a, 0, "ccrun: %u node%s at work; this one takes part from the next round on\n", v->group_world, are);
+    else
+        say(a, 0, "ccrun: %u node%s at work and this one is a spare: it waits to take over\n", v->group_world, are);
+}
+
 static void op_news(void *ctx, enum member_news news, const struct rdzv_view *v)
 {
     struct agent *a = ctx;
@@ -410,7 +423,7 @@ static void op_news(void *ctx, enum member_news news, const struct rdzv_view *v)
         say_waiting(a, v);
         break;
     case MEMBER_SPARE:
-        say(a, 0, "ccrun: %u nodes are at work and this one is a spare: it waits to take over\n", v->group_world);
+        say_not_in_it(a, v);
         break;
     case MEMBER_HALTED:
         break;

@@ -99,7 +99,8 @@ nodes 1:2 --rdzv-conf last_call_timeout=1 --scale-policy restart-only --max-rest
 agent a
 sees a '0/1:0'
 agent b
-wait_for 'grep -q spare b.err'
+wait_for 'grep -q "1 node is at work; this one takes part from the next round on" b.err'
+lacks b.err spare
 same '0/1:0' "$(story a)"
 fails 0
 sees a '0/1:0 0/2:1'
@@ -368,7 +369,7 @@ agent a
 agent b
 wait_for '[ "$(ups nodes=2 a b)" -eq 2 ]'
 agent c
-wait_for 'grep -q spare c.err'
+wait_for 'grep -q "2 nodes are at work and this one is a spare" c.err'
 all_go
 well a b c
 same '' "$(story c)"
