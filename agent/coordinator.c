@@ -349,7 +349,7 @@ static void opened(struct guest *g, const struct proto_open *open)
                     open->version, c->job, c->host, PROTO_VERSION);
     else if (open->job[0] != '\0' && strcmp(open->job, c->job) != 0)
         refuse_open(g,
-                    "it belongs to job '%.60s', and this is job '%.60s', run by %s; give all nodes of a job the same "
+                    "the agent is for job '%.60s', and this is job '%.60s', run by %s; give all nodes of a job the same "
                     "--rdzv-id",
                     open->job, c->job, c->host);
     else if (c->secret && !open->has_secret)

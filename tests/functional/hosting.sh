@@ -276,7 +276,7 @@ host=$pid
 wait_for 'grep -q "hosts the job" a.err'
 agent b 2 --rdzv-endpoint node1:29416 --rdzv-id run8
 ends $pid 2
-sentence="it belongs to job 'run8', and this is job 'run7', run by node1; give all nodes of a job the same --rdzv-id"
+sentence="the agent is for job 'run8', and this is job 'run7', run by node1; give all nodes of a job the same --rdzv-id"
 has b.err "ccrun: error: node1:29416: $sentence"
 has a.err "ccrun: the agent at 10.77.0.2 was turned away: $sentence"
 agent b 2 --rdzv-endpoint node1:29416

@@ -218,7 +218,7 @@ Test(handshake, both_ends_say_why_an_agent_was_refused)
     expect_refusal("job7", "simsim", "the secret of job 'job7', run by h0, is another one (--job-token-file)");
     expect_refusal("job7", NULL, "job 'job7', run by h0, has a secret, and the agent brings none (--job-token-file)");
     expect_refusal("job8", "sesame",
-                   "it belongs to job 'job8', and this is job 'job7', run by h0; give all nodes of a job the same --rdzv-id");
+                   "the agent is for job 'job8', and this is job 'job7', run by h0; give all nodes of a job the same --rdzv-id");
 }
 
 Test(handshake, a_secret_that_the_host_has_not_is_remarked_upon)
