@@ -489,10 +489,12 @@ void party_say_hosting(struct party *p)
 {
     const char *addr = p->place.bind, *open = strchr(addr, ':') ? "[" : "", *close = *open ? "]" : "";
     bool        is_one = strcmp(addr, p->place.publish) == 0;
+    bool        is_here = strncmp(addr, "127.", 4) == 0 || strcmp(addr, "::1") == 0;
     char        line[512];
 
-    (void) snprintf(line, sizeof line, "this node hosts the job, at %s%s%s:%u%s%s", open, addr, close,
-                    store_server_port(p->store), is_one ? "" : "; its workers are reached at ", is_one ? "" : p->place.publish);
+    (void) snprintf(line, sizeof line, "this node hosts the job, at %s%s%s:%u%s%s%s", open, addr, close,
+                    store_server_port(p->store), is_here ? ", which no other machine can reach" : "",
+                    is_one ? "" : "; its workers are reached at ", is_one ? "" : p->place.publish);
     p->ops->say(p->ctx, 0, line);
 }
 
@@ -529,6 +531,14 @@ static int host_after_all(struct party *p, struct cc_err *err)
     return host(p, p->place.publish, err);
 }
 
+/* Once: it is met again every second, and wait_for_host() repeats it less often. */
+static void say_stranger(struct party *p)
+{
+    if (!p->has_met_stranger)
+        p->ops->say(p->ctx, 0, uplink_trouble(p->uplink));
+    p->has_met_stranger = true;
+}
+
 static void on_stranger(void *ctx)
 {
     struct party *p = ctx;
@@ -537,7 +547,7 @@ static void on_stranger(void *ctx)
     if (p->stage == STAGE_JOINING && p->is_port_taken && host_after_all(p, &err) < 0)
         party_finish_with(p, AGENT_EXIT_USAGE, err.msg);
     else if (p->stage == STAGE_JOINING && !p->directory) /* who was elected just now is not ready yet: it will be */
-        p->ops->say(p->ctx, 0, uplink_trouble(p->uplink));
+        say_stranger(p);
     p->ops->woken(p->ctx);
 }
 

@@ -40,6 +40,7 @@ struct party {
     struct rdzv_view        view;
     struct rdzv_refused     refused;
     uint32_t                store_round;
+    bool                    has_met_stranger; /* on the way to the host, and said so */
     bool                    is_port_taken; /* why we do not host although the address is ours */
     uint64_t                waiting_since, told_at, linger_until;
     unsigned                status;

@@ -205,6 +205,8 @@ static void connect_failed(struct uplink *u, int code)
 {
     if (code == ECONNREFUSED)
         note(u, "nothing listens on %s yet", u->peer);
+    else if (code == ETIMEDOUT)
+        note(u, "no answer from %s (a firewall in the way? the machine off?)", u->peer);
     else
         note(u, "cannot connect to %s: %s", u->peer, strerror(code));
     stop_connecting(u);
@@ -286,6 +288,8 @@ static void try_next(struct uplink *u)
     u->next = ai->ai_next;
     u->state = CONNECTING;
     name_peer(u, ai);
+    if (u->trouble[0] == '\0')
+        note(u, "no answer from %s yet", u->peer); /* a firewall may swallow what we send */
     arm(u, CONNECT_MS);
     r = start_connecting(u, ai);
     if (r < 0)
@@ -318,6 +322,8 @@ static void on_resolved(void *ctx, struct addrinfo *list, const char *why)
         unresolvable(u, why);
         return;
     }
+    if (!u->was_resolved)
+        u->trouble[0] = '\0';
     u->was_resolved = true;
     if (u->list)
         freeaddrinfo(u->list);
@@ -328,6 +334,8 @@ static void on_resolved(void *ctx, struct addrinfo *list, const char *why)
 static void resolve(struct uplink *u)
 {
     u->state = RESOLVING;
+    if (u->trouble[0] == '\0')
+        note(u, "the name '%s' is being looked up", u->host);
     u->lookup = resolver_start(u->loop, u->host, u->cfg.port, true, on_resolved, u);
     if (!u->lookup)
         unresolvable(u, "no memory, or no thread");

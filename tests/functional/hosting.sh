@@ -240,6 +240,8 @@ for how in silent closes web; do
     agent b 2 --rdzv-endpoint node1:29413
     wait_for 'grep -qE "connected to 10.77.0.1:29413, but what (answers|listens) there" b.err'
     in_time "$from" 3000
+    wait_for 'grep -q "waiting for the host of the job, node1:29413: connected to" b.err' 8
+    same 1 "$(grep -c 'ccrun: connected to' b.err)"
     kill $pid
     ends $pid 143
     kill $deaf
@@ -256,6 +258,16 @@ expect_status 2 on 1 "$CCRUN" --nnodes 2 --rdzv-endpoint node1:29414 --no-python
 matches err "ccrun: error: cannot listen on 10.77.0.1:29414: 'python3[^']*' \(process [0-9]+\) has the port"
 kill $deaf
 ends $deaf 143
+nothing_left
+E
+
+it 'says that nothing answers where a firewall swallows what it sends' <<'E'
+lab cut 1 2
+agent b 2 --rdzv-endpoint node1:29421 --rdzv-conf join_timeout=12
+ends $pid 75 20
+has b.err 'waiting for the host of the job, node1:29421: no answer from 10.77.0.1:29421 yet; ' \
+    'no host of the job at node1:29421 in 12 s: no answer from 10.77.0.1:29421 (a firewall in the way? the machine off?)'
+lab heal 1 2
 nothing_left
 E
 

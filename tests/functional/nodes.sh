@@ -66,6 +66,17 @@ all_go
 well a b
 X
 
+it 'says that an address of this machine alone is nowhere to meet for others' <<'X'
+nodes 2
+agent a
+hosts a
+has a.err "ccrun: this node hosts the job, at 127.0.0.1:$PORT, which no other machine can reach"
+wait_for 'grep -q "1/2 nodes" a.err'
+kill $a
+wait_for '! alive $a'
+has a.err 'ccrun: SIGTERM: stopping; no worker runs here'
+X
+
 it 'one agent of 1:2 starts alone after the last call (R11)' <<'X'
 nodes 1:2 "--rdzv-conf='join_timeout=5,last_call_timeout=1,timeout=5'"
 from=$(now_ms)
