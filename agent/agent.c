@@ -58,6 +58,7 @@ struct agent {
     bool      is_preparing;     /* MPI is not ready for the workers of next_round */
     struct rdzv_view next_round;
     bool      is_unheard;       /* the console is gone and there are no files: not dealt with yet */
+    char      start_error[RDZV_TEXT_MAX]; /* why the workers could not be started; "" */
     uint64_t  stop_self_at;     /* after SIGTSTP; UINT64_MAX: not under way */
 };
 
@@ -244,6 +245,13 @@ static void take_name(struct agent *a)
         (void) snprintf(a->run_id, sizeof a->run_id, "%s", party_job(a->party));
 }
 
+static void cannot_start(struct agent *a, const char *why, unsigned code)
+{
+    tell_own_failure(why);
+    (void) snprintf(a->start_error, sizeof a->start_error, "%.*s", RDZV_TEXT_MAX - 1, why);
+    party_cannot_start(a->party, cc_monotonic_ms(), code);
+}
+
 static void start_workers(struct agent *a, const struct rdzv_view *round)
 {
     struct cc_err err = { 0 };
@@ -254,16 +262,14 @@ static void start_workers(struct agent *a, const struct rdzv_view *round)
         return;
     }
     say(a, -1, "ccrun: %s\n", err.msg);
-    tell_own_failure(err.msg);
-    party_cannot_start(a->party, cc_monotonic_ms(), code);
+    cannot_start(a, err.msg, code);
 }
 
 /* What the workers' MPI needs before the first of them starts could not be had. */
 static void cannot_prepare(struct agent *a, const char *why)
 {
     say(a, -1, "ccrun: MPI: %s\n", why);
-    tell_own_failure(why);
-    party_cannot_start(a->party, cc_monotonic_ms(), AGENT_EXIT_INTERNAL);
+    cannot_start(a, why, AGENT_EXIT_INTERNAL);
 }
 
 static void op_start(void *ctx, const struct rdzv_view *round)
@@ -353,7 +359,10 @@ static void op_describe(void *ctx, struct rdzv_cause *c)
     c->is_final = c->is_final || is_no_restart_code(a, c->code);
     if (a->cfg->progress_file)
         c->progress = progress_fingerprint(a->cfg->progress_file);
-    tell_describe(&a->tell, c);
+    if (party_node(a->party)->policy.is_final) /* who was ended for it is not the cause */
+        memcpy(c->text, a->start_error, sizeof c->text);
+    else
+        tell_describe(&a->tell, c);
 }
 
 /* The workers go on: what they do about it is theirs. */
@@ -399,6 +408,8 @@ static void say_ended(const struct agent *a, const struct rdzv_view *v)
         say(a, 0, "ccrun: status %u is one of --no-restart-codes: no restart\n", v->cause.code);
     if (v->cause.kind == RDZV_CAUSE_NONE || tell_is_ours(&a->tell, &v->cause))
         return; /* the report says it */
+    if (a->start_error[0] && strcmp(v->cause.text, a->start_error) == 0)
+        return; /* it was said */
     describe_cause(a, why, sizeof why);
     say(a, -1, "ccrun: the job has ended: %s\n", why);
 }

@@ -7,9 +7,6 @@
 #include "agent/core/macros.h"
 #include "agent/core/workerenv.h"
 
-/* Descriptors: two pipes, two log files and a pidfd a worker, and its connections to the store; and our own. */
-enum { FILES_PER_WORKER = 8, FILES_OWN = 64 };
-
 /* The descriptor that becomes a worker's stdin. */
 static int stdin_for(const struct attempt *a, unsigned local_rank)
 {
@@ -177,7 +174,7 @@ static void name_limit(const struct attempt *a, int r, struct cc_err *err)
 
     if (r == -EMFILE)
         (void) cc_fail(err, r, "%s; %u workers take up to %u, and the limit is %llu (ulimit -Hn)", was.msg, a->cfg->nproc,
-                       FILES_OWN + a->cfg->nproc * FILES_PER_WORKER, (unsigned long long) a->nofile.rlim_max);
+                       ATTEMPT_FILES_OWN + a->cfg->nproc * ATTEMPT_FILES_PER_WORKER, (unsigned long long) a->nofile.rlim_max);
     else if (r == -EAGAIN)
         (void) cc_fail(err, r, "%s; the number of processes is limited (ulimit -u, or pids.max of the cgroup)", was.msg);
 }
@@ -186,7 +183,7 @@ static void name_limit(const struct attempt *a, int r, struct cc_err *err)
  * agents and workers of other nodes, whose number nobody knows yet. */
 void attempt_raise_nofile(struct attempt *a)
 {
-    rlim_t        need = FILES_OWN + (rlim_t) a->cfg->nproc * FILES_PER_WORKER;
+    rlim_t        need = ATTEMPT_FILES_OWN + (rlim_t) a->cfg->nproc * ATTEMPT_FILES_PER_WORKER;
     struct rlimit lim;
 
     if (getrlimit(RLIMIT_NOFILE, &a->nofile) < 0)

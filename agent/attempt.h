@@ -13,6 +13,9 @@
 #include "agent/terminal.h"
 #include "agent/workers.h"
 
+/* Descriptors: two pipes, two log files and a pidfd a worker, and its connections to the store; and our own. */
+enum { ATTEMPT_FILES_PER_WORKER = 8, ATTEMPT_FILES_OWN = 64 };
+
 struct attempt { /* the pointers are set by the agent, and borrowed */
     const struct agent_cfg *cfg;
     struct workers   *workers;

@@ -3,13 +3,16 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/attempt.h"
 #include "agent/party_inside.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
@@ -17,6 +20,7 @@
 
 enum {
     TELL_EVERY_MS = 5000,
+    DOUBT_MS = 2000,          /* for whoever has our port to answer as one of us */
     LINGER_MS = 5000,         /* for the others to have heard that the job has ended */
     LINGER_STOPPED_MS = 1000, /* the same, when somebody waits for our end */
     LINGER_ELECTED_MS = 300,  /* for the state without us to be saved: another goes on with it */
@@ -334,6 +338,18 @@ static const char *other_than(const char *addr, const char *taken)
     return strcmp(addr, taken) != 0 ? addr : NULL;
 }
 
+/* Whoever connects must leave us the descriptors for a start of the workers. */
+static unsigned max_files(const struct party *p)
+{
+    rlim_t        own = ATTEMPT_FILES_OWN + (rlim_t) p->cfg.nproc * ATTEMPT_FILES_PER_WORKER, n;
+    struct rlimit lim;
+
+    if (getrlimit(RLIMIT_NOFILE, &lim) < 0 || lim.rlim_cur > INT_MAX)
+        return 0;
+    n = lim.rlim_cur > 2 * own ? lim.rlim_cur - own : lim.rlim_cur / 2;
+    return (unsigned) n;
+}
+
 /* At addr, and wherever else others may look for us. */
 int party_listen(struct party *p, const char *addr, uint16_t port, bool is_host, struct cc_err *err)
 {
@@ -343,6 +359,7 @@ int party_listen(struct party *p, const char *addr, uint16_t port, bool is_host,
         .port = port,
         .is_tried = is_host && p->cfg.hosting == PARTY_HOST_AUTO && !p->is_port_taken,
         .max_memory = p->cfg.store_max_memory,
+        .max_files = max_files(p),
         .log = on_store_log,
         .other = is_host ? on_agent : NULL,
         .ctx = p,
@@ -544,9 +561,10 @@ static void on_stranger(void *ctx)
     struct party *p = ctx;
     struct cc_err err = { 0 };
 
-    if (p->stage == STAGE_JOINING && p->is_port_taken && host_after_all(p, &err) < 0)
-        party_finish_with(p, AGENT_EXIT_USAGE, err.msg);
-    else if (p->stage == STAGE_JOINING && !p->directory) /* who was elected just now is not ready yet: it will be */
+    if (p->stage == STAGE_JOINING && p->is_port_taken && host_after_all(p, &err) < 0) {
+        if (cc_monotonic_ms() - p->waiting_since >= DOUBT_MS) /* a host that has its hands full may have turned us away */
+            party_finish_with(p, AGENT_EXIT_USAGE, err.msg);
+    } else if (p->stage == STAGE_JOINING && !p->directory) /* who was elected just now is not ready yet: it will be */
         say_stranger(p);
     p->ops->woken(p->ctx);
 }

@@ -28,6 +28,7 @@ enum {
     LOT_MIN = 8,        /* answers at once: fewer are sent one by one */
     LOTS_TO_LEARN = 64, /* so often, and it is worth to prepare for more */
     ANY_PORT_TRIES = 16,
+    SILENT_MS = 1000, /* a client of the store speaks at once, as a rule: then one is given up for another */
 };
 
 #define DEFAULT_MAX_MEMORY ((uint64_t) 1 << 30)
@@ -42,7 +43,8 @@ struct client {
     unsigned n_rounds;           /* that have begun since it came */
     bool has_spoken;             /* and is a client of the store */
     bool is_stale;               /* from an earlier round: if it is for the store, then not for this one */
-    TAILQ_ENTRY(client) all, dirty;
+    uint64_t came_at;
+    TAILQ_ENTRY(client) all, dirty, silent;
 };
 
 TAILQ_HEAD(client_list, client);
@@ -58,6 +60,7 @@ struct store_server {
     uv_loop_t              *loop;
     struct session_space    space;
     struct client_list      clients, dirty; /* dirty: has something to send, in the order in which it came */
+    struct client_list      silent;         /* has said nothing yet, in the order in which they came */
     struct listener         listeners[1 + STORE_SERVER_ALSO_MAX];
     unsigned                n_listeners, n_watched;
     int                     spare_fd;
@@ -156,6 +159,8 @@ static void set_clean(struct client *c)
 static void let_go(struct client *c)
 {
     set_clean(c);
+    if (!c->has_spoken)
+        TAILQ_REMOVE(&c->server->silent, c, silent);
     TAILQ_REMOVE(&c->server->clients, c, all);
     c->server->n_clients--;
     session_end(&c->session);
@@ -210,6 +215,7 @@ static bool is_for_store(struct client *c, size_t n)
         return false;
     }
     c->has_spoken = true;
+    TAILQ_REMOVE(&s->silent, c, silent);
     return true;
 }
 
@@ -400,43 +406,68 @@ static void add_client(struct store_server *s, int fd)
     c->server = s;
     c->fd = fd;
     session_init(&c->session, &s->space);
+    c->came_at = uv_now(s->loop);
     TAILQ_INSERT_TAIL(&s->clients, c, all);
+    TAILQ_INSERT_TAIL(&s->silent, c, silent);
     s->n_clients++;
     s->n_events++;
     s->n_open++;
     watch_for(c, UV_READABLE);
 }
 
-/* No descriptor is left: give one up for a moment, so that the client hears of it at once and tries again later.  False:
- * there is none.  accept() does not even look before it has a descriptor. */
-static bool turn_away(struct listener *l)
+/* Somebody who holds connections without a word must not keep the workers and the agents out. */
+static bool drop_silent(struct store_server *s)
+{
+    struct client *c = TAILQ_FIRST(&s->silent);
+
+    if (!c || uv_now(s->loop) - c->came_at < SILENT_MS)
+        return false;
+    say(s, "a connection on which nothing was said was closed for another: the limit of open files is reached (ulimit -n)");
+    drop(c);
+    return true;
+}
+
+/* There is one descriptor more than there should be. */
+static void add_beyond_limit(struct store_server *s, int fd)
+{
+    if (drop_silent(s)) {
+        add_client(s, fd);
+        return;
+    }
+    (void) close(fd);
+    say(s, "a connection was refused: the limit of open files is reached (ulimit -n)");
+}
+
+/* No descriptor is left: give one up for a moment, so that the client hears of it at once and tries again
+ * later.  False: nobody waits. */
+static bool accept_without_files(struct listener *l)
 {
     struct store_server *s = l->server;
     int                  fd;
 
     (void) close(s->spare_fd);
-    fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
+    fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0)
-        (void) close(fd);
+        add_beyond_limit(s, fd);
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        say(s, "a connection was refused: the limit of open files is reached (ulimit -n)");
     return fd >= 0;
 }
 
 static void on_connection(uv_poll_t *watch, int status, int events)
 {
-    struct listener *l = CC_CONTAINER_OF(watch, struct listener, watch);
+    struct listener     *l = CC_CONTAINER_OF(watch, struct listener, watch);
+    struct store_server *s = l->server;
 
     (void) status, (void) events;
     for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
-        int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int  fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        bool is_full = fd < 0 && (errno == EMFILE || errno == ENFILE); /* also when nobody waits */
 
-        if (fd >= 0)
-            add_client(l->server, fd);
-        else if (errno == ECONNABORTED || errno == EINTR)
-            continue;
-        else if ((errno != EMFILE && errno != ENFILE) || !turn_away(l))
+        if (fd >= 0 && s->cfg.max_files > 0 && (unsigned) fd >= s->cfg.max_files)
+            add_beyond_limit(s, fd);
+        else if (fd >= 0)
+            add_client(s, fd);
+        else if (is_full ? !accept_without_files(l) : errno != ECONNABORTED && errno != EINTR)
             return;
     }
 }
@@ -519,6 +550,7 @@ int store_server_start(struct store_server **ret, uv_loop_t *loop, const struct 
     s->spare_fd = -1;
     TAILQ_INIT(&s->clients);
     TAILQ_INIT(&s->dirty);
+    TAILQ_INIT(&s->silent);
     if (getrandom(seed, sizeof seed, 0) != sizeof seed ||
         session_space_init(&s->space, seed, max, on_woken) < 0) {
         (void) abandon(s);

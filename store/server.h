@@ -23,6 +23,7 @@ struct store_server_cfg {
     uint16_t    port;                             /* 0: any */
     bool        is_tried;                         /* the port may well be taken: do not look who has it */
     uint64_t    max_memory;                       /* bytes of keys, values and unread answers; 0: 1 GiB */
+    unsigned    max_files;                        /* descriptors from this number on are not for clients; 0: all are */
     void (*log)(void *ctx, const char *sentence); /* refused connections etc., rate-limited; may be NULL; must
                                                      not call store_server_*() back */
     /* A client of a TCPStore begins with a byte below 0x80.  Who begins with another is no business of the store: fd, from

@@ -537,6 +537,20 @@ is_over a 93
 is_over b 93
 X
 
+it 'one node cannot start its workers: all end with that, and each says it once' <<'X'
+nodes 2
+agent a
+hosts a
+printf '#!/bin/sh\nulimit -n 40; exec "%s" "$@"\n' "$CCRUN" >limited
+chmod +x limited
+CCRUN=$T/limited agent b --nproc-per-node 30
+for x in a b; do
+    is_over $x 70
+    same 1 "$(grep -c 'Too many open files; 30 workers .* the limit is 40' $x.err)"
+done
+lacks b.err 'the job has ended'
+X
+
 it 'a failed worker leaves a child that is slow to die: no node starts before it is gone (B5, C52)' <<'X'
 cat >w.sh <<'Y'
 echo "up node=$GROUP_RANK nodes=$GROUP_WORLD_SIZE rank=$RANK local=$LOCAL_RANK count=$TORCHELASTIC_RESTART_COUNT pid=$$"

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -111,6 +112,15 @@ static void setup_with_agents(void)
     start(&(struct store_server_cfg) { .other = on_other });
 }
 
+static void setup_few_files(void)
+{
+    int lowest = dup(0);
+
+    (void) close(lowest);
+    start(&(struct store_server_cfg) { .max_files = (unsigned) lowest + 16 });
+}
+
+TestSuite(server_with_few_files, .init = setup_few_files, .fini = teardown, .timeout = 30);
 TestSuite(small_server, .init = setup_small, .fini = teardown, .timeout = 30);
 TestSuite(server_at_many_addresses, .init = setup_many_addresses, .fini = teardown, .timeout = 30);
 TestSuite(server_with_agents, .init = setup_with_agents, .fini = teardown, .timeout = 30);
@@ -135,7 +145,7 @@ static int dial_at(uint32_t address)
 {
     int fd = connect_to(address);
 
-    cr_assert_eq(send(fd, "\0\xce\xf7\x85\x3c", 5, MSG_NOSIGNAL), 5);
+    (void) send(fd, "\0\xce\xf7\x85\x3c", 5, MSG_NOSIGNAL);
     return fd;
 }
 
@@ -366,9 +376,62 @@ Test(server, a_host_name_is_refused_since_names_are_never_looked_up)
     cr_assert_eq(uv_loop_close(&loop), 0);
 }
 
+static struct rlimit use_up_descriptors(int fd)
+{
+    struct rlimit all, few;
+
+    for (int copy; (copy = dup(fd)) >= 0 && copy < fd;) /* no number below is free */
+        continue;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+    few = all;
+    few.rlim_cur = (rlim_t) fd + 1;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    return all;
+}
+
+Test(server, without_descriptors_who_says_nothing_makes_room_for_who_does)
+{
+    int           served = dial(), silent = connect_to(INADDR_LOOPBACK), last, fd;
+    struct rlimit all;
+    uint8_t       answer[4];
+    size_t        n;
+
+    ping(served);
+    last = dup(served);
+    all = use_up_descriptors(last);
+    (void) close(last);
+    do { /* it may speak yet: until then others are turned away, or not even heard */
+        fd = dial();
+        put(fd, WIRE_PING, "", cc_bytes_of(""));
+        n = take(fd, answer, 4);
+        if (n < 4) {
+            (void) close(fd);
+            (void) poll(NULL, 0, 100);
+        }
+    } while (n < 4);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+    cr_assert_eq(take(silent, answer, 1), 0);
+    ping(served);
+    cr_assert_not_null(strstr(t.log, "nothing was said was closed for another"), "%s", t.log);
+}
+
+Test(server_with_few_files, some_descriptors_are_not_for_clients)
+{
+    unsigned n = 0;
+    uint8_t  answer[4];
+    int      fd;
+
+    do { /* each takes one there, and one here */
+        fd = dial();
+        put(fd, WIRE_PING, "", cc_bytes_of(""));
+    } while (take(fd, answer, 4) == 4 && ++n < 16);
+    cr_assert(n > 0 && n < 16, "%u", n);
+    cr_assert_not_null(strstr(t.log, "limit of open files"), "%s", t.log);
+}
+
 Test(server, without_descriptors_a_client_is_turned_away_and_the_others_are_served)
 {
-    struct rlimit      all, few;
+    struct rlimit      all;
     struct sockaddr_in a = { .sin_family = AF_INET,
                              .sin_port = htons(store_server_port(t.server)),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -376,12 +439,7 @@ Test(server, without_descriptors_a_client_is_turned_away_and_the_others_are_serv
     uint8_t            byte;
 
     ping(served);
-    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
-    few = all;
-    few.rlim_cur = (rlim_t) late + 1; /* no number below is free */
-    for (int fd; (fd = dup(served)) >= 0 && fd < late;)
-        continue;
-    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    all = use_up_descriptors(late);
     cr_assert_eq(connect(late, (struct sockaddr *) &a, sizeof a), 0);
     cr_assert_eq(take(late, &byte, 1), 0);
     ping(served);
