@@ -168,7 +168,7 @@ $(BIN)/tests/%: $(OBJ)/tests/support/%.o $(OUT)/libccrun-all.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
 
 # Those that are users of the library, and know only its header.
-so_users := $(addprefix $(BIN)/tests/,collsuite collfault)
+so_users := $(addprefix $(BIN)/tests/,collsuite collfault storeuser)
 $(so_users): $(BIN)/tests/%: $(OBJ)/tests/support/%.o $(LIB)/libccrun.so
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
