@@ -104,7 +104,7 @@ $(BIN)/ccrun-store: $(OBJ)/launcher/store_main.o $(OUT)/libccrun-all.a
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
 
 # Only where libpmix is: without it Open MPI is not served.  Its headers are not ours to keep free of warnings.
-$(OBJ)/backends/pmix_main.o: ALL_CFLAGS += $(patsubst -I%,-isystem %,$(call pc,--cflags pmix))
+$(OBJ)/backends/pmix_main.o $(OUT)/tidy/backends/pmix_main: ALL_CFLAGS += $(patsubst -I%,-isystem %,$(call pc,--cflags pmix))
 $(BIN)/ccrun-pmix: $(OBJ)/backends/pmix_main.o $(OUT)/libccrun-all.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)

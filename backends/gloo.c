@@ -1,4 +1,5 @@
 /* gloo.c - the backend on CPU memory over TCP: libccrun-gloo.so, loaded when it is asked for. */
+#include <assert.h>
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -154,8 +155,12 @@ static int gloo_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
     struct gloo_shim_cfg   c = { .rank = cfg->rank, .size = cfg->size, .timeout_ms = cfg->timeout_ms };
     struct gloo_shim_error why = { 0 };
     char                   address[ADDRESS_MAX];
-    int                    r = b ? load(&b->shim, err) : cc_fail(err, -ENOMEM, "no memory");
+    int                    r;
 
+    if (!b)
+        return cc_fail(err, -ENOMEM, "no memory");
+    r = load(&b->shim, err);
+    assert(r < 0 || b->shim);
     if (r == 0) {
         b->rank = cfg->rank;
         b->size = cfg->size;

@@ -109,7 +109,7 @@ uint16_t half_from_float(float f)
     static void name(void *out, const void *a, const void *b, size_t n)                                      \
     {                                                                                                        \
         const narrow *x = a, *y = b;                                                                         \
-        narrow       *z = out;                                                                               \
+        narrow       *z = out; /* NOLINT(bugprone-macro-parentheses): a type */                              \
                                                                                                              \
         for (size_t i = 0; i < n; i++) {                                                                     \
             wide p = (wide) load(x[i]), q = (wide) load(y[i]);                                               \
@@ -152,7 +152,7 @@ reduce_fn *reduce_of(enum ccrun_op op, enum ccrun_type type)
 
 #define DIVIDE(narrow, wide, load, store)                                                                    \
     do {                                                                                                     \
-        narrow *x = buf;                                                                                     \
+        narrow *x = buf; /* NOLINT(bugprone-macro-parentheses): a type */                                    \
                                                                                                              \
         for (size_t i = 0; i < n; i++)                                                                       \
             x[i] = (narrow) store((wide) load(x[i]) / (wide) size);                                          \

@@ -365,7 +365,7 @@ static const char *message_name(int from, int to, int tag, uint64_t n, char buf[
 static int send_one(struct ref *b, const struct ccrun_call *call, struct cc_err *err)
 {
     char     name[KEY_MAX];
-    uint64_t n;
+    uint64_t n = 0;
     int      r = next_in_lane(b, call->peer, call->tag, true, &n, err);
 
     return r < 0 ? r

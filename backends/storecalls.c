@@ -62,17 +62,17 @@ static int hand_out(struct cc_buf *v, int r, void **ret, size_t *ret_size, struc
     size_t n = cc_buf_len(v);
     char  *p = r < 0 ? NULL : malloc(n + 1);
 
-    if (r == 0 && !p)
-        r = cc_fail(err, -ENOMEM, "no memory for a value of %zu bytes", n);
-    if (r == 0) {
+    if (p) {
         if (n > 0)
             memcpy(p, cc_buf_data(v), n);
         p[n] = '\0';
         *ret = p;
         *ret_size = n;
+    } else if (r >= 0) {
+        r = cc_fail(err, -ENOMEM, "no memory for a value of %zu bytes", n);
     }
     cc_buf_free(v);
-    return r;
+    return r < 0 ? r : 0;
 }
 
 int ccrun_store_set(struct ccrun_store *s, const char *key, const void *value, size_t size)

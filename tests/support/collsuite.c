@@ -369,6 +369,7 @@ static void store(void)
 int main(int argc, char **argv)
 {
     struct ccrun_init init = { .timeout_ms = TIMEOUT_MS };
+    const char       *my_rank = getenv("RANK"), *world_size = getenv("WORLD_SIZE");
     char              url[256];
 
     if (argc < 2)
@@ -379,11 +380,11 @@ int main(int argc, char **argv)
         (void) snprintf(url, sizeof url, "tcp://%s:%s", getenv("MASTER_ADDR"), getenv("MASTER_PORT"));
         init.init_method = url;
     }
-    if (getenv("RANK"))
-        rank = (int) strtol(getenv("RANK"), NULL, 10);
-    if (strncmp(init.init_method, "env:", 4) != 0 && getenv("WORLD_SIZE")) {
+    if (my_rank)
+        rank = (int) strtol(my_rank, NULL, 10);
+    if (strncmp(init.init_method, "env:", 4) != 0 && world_size) {
         init.rank = rank;
-        init.world_size = (int) strtol(getenv("WORLD_SIZE"), NULL, 10);
+        init.world_size = (int) strtol(world_size, NULL, 10);
     }
     must(ccrun_init_process_group(&pg, &init));
     rank = ccrun_rank(pg);

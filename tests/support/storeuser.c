@@ -22,16 +22,17 @@ int main(int argc, char **argv)
     struct ccrun_init   init = { .timeout_ms = 30000 };
     struct ccrun_store *s;
     char                key[32], want[32];
+    const char         *rank = getenv("RANK"), *world_size = getenv("WORLD_SIZE");
     int64_t             sum;
     void               *v;
     size_t              n;
 
-    if (argc != 2 || !getenv("RANK") || !getenv("WORLD_SIZE"))
+    if (argc != 2 || !rank || !world_size)
         return 2;
     init.init_method = argv[1];
     if (strncmp(argv[1], "env:", 4) != 0) {
-        init.rank = (int) strtol(getenv("RANK"), NULL, 10);
-        init.world_size = (int) strtol(getenv("WORLD_SIZE"), NULL, 10);
+        init.rank = (int) strtol(rank, NULL, 10);
+        init.world_size = (int) strtol(world_size, NULL, 10);
     }
     must(ccrun_store_open(&s, &init), "open");
     (void) snprintf(key, sizeof key, "from/%d", ccrun_store_rank(s));
