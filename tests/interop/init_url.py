@@ -75,6 +75,10 @@ def is_odd(url):
     except ValueError:
         return False
 
+def is_unchecked(url):
+    """Before 3.11.4 urllib took anything between brackets for an address."""
+    return sys.version_info < (3, 11, 4) and '[' in url
+
 cases = list(listed()) + list(itertools.islice(mixed(int((sys.argv + ['1'])[2])), 20000))
 question = ''.join('\0'.join([url, str(rank), str(size)] + [env.get(name, '\1') for name in NAMES] + ['', ''])
                    for url, rank, size, env in cases)
@@ -83,7 +87,7 @@ assert len(out) == len(cases), f'{len(out)} answers to {len(cases)} questions'
 bad = 0
 for (url, rank, size, env), ours in zip(cases, out):
     theirs = torch_says(url, rank, size, env)
-    if ours == theirs or (theirs == '!?' and ours[0] == '!') or ((rank, size) != (-1, -1) and is_odd(url)):
+    if ours == theirs or (theirs == '!?' and ours[0] == '!') or ((rank, size) != (-1, -1) and is_odd(url)) or is_unchecked(url):
         continue
     if bad < 20:
         bad += 1
