@@ -705,7 +705,7 @@ static void wait_for_host(struct party *p, uint64_t now)
                       : p->directory ? directory_trouble(p->directory) : "";
     char        at[ENDPOINT_TEXT_MAX];
     uint64_t    waited = now - p->waiting_since;
-    char        line[CC_ERR_MSG_MAX + 160];
+    char        line[CC_ERR_MSG_MAX + 480];
 
     if (waited >= p->cfg.join_timeout) {
         (void) snprintf(p->last_words, sizeof p->last_words, "no host of the job at %s in %llu s: %s", endpoint(p, at),
@@ -715,6 +715,8 @@ static void wait_for_host(struct party *p, uint64_t now)
         p->told_at = now;
         if (p->is_port_taken && p->uplink && host_after_all(p, &err) == 0)
             return;
+        if (err.msg[0]) /* ours to host, and no agent of the job has the port */
+            why = err.msg;
         (void) snprintf(line, sizeof line, "waiting for the host of the job, %s: %s; %llu s left", endpoint(p, at), why,
                         (unsigned long long) (p->cfg.join_timeout - waited) / 1000);
         p->ops->say(p->ctx, 0, line);

@@ -140,7 +140,7 @@ bool is_lost(const Group &g, int peer)
     }
 }
 
-/* "rank 3", "ranks 3, 5" whose connections have ended; nothing when all have: then it was us. */
+/* "rank 3", "ranks 3, 5" whose connections have ended; when all have, the others may only have been faster to give up. */
 std::string lost_peers(const Group &g)
 {
     const int   size = g.context->size;
@@ -150,8 +150,10 @@ std::string lost_peers(const Group &g)
     for (int i = 0; i < size; i++)
         if (i != g.context->rank && is_lost(g, i))
             list += (n++ > 0 ? ", " : "") + std::to_string(i);
-    if (n == 0 || (n > 1 && n == size - 1))
+    if (n == 0)
         return "";
+    if (n > 1 && n == size - 1)
+        return "every other rank";
     return (n > 1 ? "ranks " : "rank ") + list;
 }
 

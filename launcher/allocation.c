@@ -12,7 +12,8 @@
 #include "store/base/macros.h"
 #include "store/core/siphash.h"
 
-enum { PORT_MAX = 65535, JOB_PORTS = 20000, JOB_PORT_FIRST = 20001, NODES_MAX = 65536, TEXT_MAX = 300 };
+/* Job ports lie below those that the kernel gives to whoever connects: one of these may be taken when the job begins. */
+enum { PORT_MAX = 65535, JOB_PORTS = 12000, JOB_PORT_FIRST = 20001, NODES_MAX = 65536, TEXT_MAX = 300 };
 
 /* ---- what the readers are made of */
 

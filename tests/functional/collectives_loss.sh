@@ -24,7 +24,8 @@ EOF
 for backend in gloo ref; do
     for what in 0 1 2 3 4 5 6 7 8 9 10; do
         it "$backend: a rank dies before call $what, the others are told and meet again" <<EOF
-fault $backend die-$what 2 'rank 2' '$backend: rank '
+fault $backend die-$what 2 'rank 2
+every other rank' '$backend: rank '
 EOF
     done
     it "$backend: a deadline ends an all-reduce to which one does not come" <<EOF
