@@ -113,9 +113,9 @@ Test(allocation, nothing_is_known_without_a_scheduler)
 
 Test(allocation, a_slurm_step_has_its_own_nodes_and_not_the_job_s)
 {
-    EXPECT("n19", "member 2 1 n18:33268 14.3", STEP("1"));
-    OPTIONS("n19", "", "2 1 n18:33268 14.3", STEP("1"));
-    OPTIONS("n18", "", "2 0 n18:33268 14.3", STEP("0"));
+    EXPECT("n19", "member 2 1 n18:29268 14.3", STEP("1"));
+    OPTIONS("n19", "", "2 1 n18:29268 14.3", STEP("1"));
+    OPTIONS("n18", "", "2 0 n18:29268 14.3", STEP("0"));
 }
 
 Test(allocation, a_slurm_batch_script_is_no_step_although_it_has_a_procid)
@@ -129,7 +129,7 @@ Test(allocation, a_slurm_batch_script_is_no_step_although_it_has_a_procid)
 Test(allocation, slurm_variables_of_a_container_may_be_few)
 {
     EXPECT("h", "none - - -:21931 14", "SLURM_JOB_ID", "14");
-    EXPECT("h", "member 1 0 n18:39625 14.0", "SLURM_JOB_ID", "14", "SLURM_STEP_ID", "0", "SLURM_STEP_NODELIST", "n18",
+    EXPECT("h", "member 1 0 n18:27625 14.0", "SLURM_JOB_ID", "14", "SLURM_STEP_ID", "0", "SLURM_STEP_NODELIST", "n18",
            "SLURM_NODEID", "0");
     EXPECT("n3", "head 2 1 n2:21931 14", "SLURM_JOB_ID", "14", "SLURM_NODELIST", "n[2-3]", "SLURM_NNODES", "2");
 }
@@ -159,21 +159,21 @@ Test(allocation, several_of_us_on_a_node_of_a_step_are_refused_unless_each_is_a_
     OPTIONS("n18", "", sentence, CROWD("0", "0"), "SLURM_LOCALID", "0");
     OPTIONS("n18", "", sentence, CROWD("0", "1"), "SLURM_LOCALID", "1");
     OPTIONS("n19", "", sentence, CROWD("1", "2"), "SLURM_LOCALID", "0");
-    OPTIONS("n19", "--nnodes 4", "4 3 n18:33268 14.3", CROWD("1", "3"));
+    OPTIONS("n19", "--nnodes 4", "4 3 n18:29268 14.3", CROWD("1", "3"));
     OPTIONS("n19", "--standalone", "- - - -", CROWD("1", "3"));
     OPTIONS("n19", "--nnodes 1", "1 - - -", CROWD("1", "3"));
 }
 
 Test(allocation, what_somebody_said_is_kept)
 {
-    OPTIONS("n19", "--nnodes 2 --node-rank 0", "2 0 n18:33268 14.3", STEP("1"));
+    OPTIONS("n19", "--nnodes 2 --node-rank 0", "2 0 n18:29268 14.3", STEP("1"));
     OPTIONS("n19", "--rdzv-endpoint h:1", "2 1 h:1 14.3", STEP("1"));
-    OPTIONS("n19", "--rdzv-id me", "2 1 n18:33268 me", STEP("1"));
+    OPTIONS("n19", "--rdzv-id me", "2 1 n18:29268 me", STEP("1"));
     OPTIONS("n19", "--master-addr h", "2 1 - 14.3", STEP("1"));
     OPTIONS("n19", "--master-port 7", "2 1 n18:7 14.3", STEP("1"));
     OPTIONS("n19", "--nnodes 1", "1 - - -", STEP("1"));
-    OPTIONS("n19", "--nnodes 1:2", "1:2 1 n18:33268 14.3", STEP("1"));
-    OPTIONS("n19", "--nnodes 3", "3 - n18:33268 14.3", STEP("1")); /* of which this step has two: ranks by arrival */
+    OPTIONS("n19", "--nnodes 1:2", "1:2 1 n18:29268 14.3", STEP("1"));
+    OPTIONS("n19", "--nnodes 3", "3 - n18:29268 14.3", STEP("1")); /* of which this step has two: ranks by arrival */
     OPTIONS("n19", "--standalone", "- - - -", STEP("1"));
 }
 
@@ -213,7 +213,7 @@ Test(allocation, an_mpirun_knows_more_than_the_batch_job_around_it)
            "OMPI_COMM_WORLD_LOCAL_SIZE", "1");
     EXPECT("n19", "member 4 2 n17:21931 14", BATCH, "OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_RANK", "2",
            "OMPI_COMM_WORLD_LOCAL_SIZE", "1", "SLURM_STEP_ID", "0", "SLURM_STEP_NUM_NODES", "3", "SLURM_NODEID", "1");
-    EXPECT("n17", "member 2 1 n3:35713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes", "PMI_SIZE", "2", "PMI_RANK", "1",
+    EXPECT("n17", "member 2 1 n3:23713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes", "PMI_SIZE", "2", "PMI_RANK", "1",
            "MPI_LOCALNRANKS", "1");
     EXPECT("h", "member 2 1 - -", "OMPI_COMM_WORLD_SIZE", "2", "OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_LOCAL_SIZE", "1");
     EXPECT("h", "member 3 2 - -", "PMI_SIZE", "3", "PMI_RANK", "2", "MPI_LOCALNRANKS", "1");
@@ -228,19 +228,19 @@ Test(allocation, an_mpirun_knows_more_than_the_batch_job_around_it)
 
 Test(allocation, batch_systems_list_their_hosts)
 {
-    EXPECT("n17", "member 3 1 n3:35713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes");
-    EXPECT("n3", "either 3 0 n3:35713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes");
-    EXPECT("n3.cluster", "member 3 0 n3:35713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes", "PBS_TASKNUM", "2");
-    EXPECT("n3", "none - - -:35713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nofile");
-    EXPECT("n17", "member 2 1 n3:36849 5", "JOB_ID", "5", "PE_HOSTFILE", "/pe");
-    EXPECT("n5", "member 3 2 n3:36849 5", "OAR_JOB_ID", "5", "OAR_NODEFILE", "/nodes");
-    EXPECT("n5", "member 3 2 n3:36849 5", "OAR_JOB_ID", "5", "OAR_FILE_NODES", "/nodes");
-    EXPECT("n5", "member 3 2 n3:36849 5", "COBALT_JOBID", "5", "COBALT_NODEFILE", "/nodes");
-    EXPECT("n17", "member 2 1 n3:36849 5", "LSB_JOBID", "5", "LSB_MCPU_HOSTS", "n3 8 n17 6");
-    EXPECT("n17", "member 2 1 n3:36849 5", "LSB_JOBID", "5", "LSB_HOSTS", "n3 n3 n17 n17");
-    EXPECT("n17", "member 3 1 n3:36849 5", "LSB_JOBID", "5", "LSB_DJOB_HOSTFILE", "/nodes");
-    EXPECT("n17", "member 3 2 batch:36849 5", "LSB_JOBID", "5", "LSB_MCPU_HOSTS", "batch 1 n3 42 n17 42");
-    EXPECT("n17", "member 2 1 n3:36849 5", "LSB_JOBID", "5", "LSB_MCPU_HOSTS", "batch 1 n3 42 n17 42", "CSM_ALLOCATION_ID", "9");
+    EXPECT("n17", "member 3 1 n3:23713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes");
+    EXPECT("n3", "either 3 0 n3:23713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes");
+    EXPECT("n3.cluster", "member 3 0 n3:23713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes", "PBS_TASKNUM", "2");
+    EXPECT("n3", "none - - -:23713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nofile");
+    EXPECT("n17", "member 2 1 n3:20849 5", "JOB_ID", "5", "PE_HOSTFILE", "/pe");
+    EXPECT("n5", "member 3 2 n3:20849 5", "OAR_JOB_ID", "5", "OAR_NODEFILE", "/nodes");
+    EXPECT("n5", "member 3 2 n3:20849 5", "OAR_JOB_ID", "5", "OAR_FILE_NODES", "/nodes");
+    EXPECT("n5", "member 3 2 n3:20849 5", "COBALT_JOBID", "5", "COBALT_NODEFILE", "/nodes");
+    EXPECT("n17", "member 2 1 n3:20849 5", "LSB_JOBID", "5", "LSB_MCPU_HOSTS", "n3 8 n17 6");
+    EXPECT("n17", "member 2 1 n3:20849 5", "LSB_JOBID", "5", "LSB_HOSTS", "n3 n3 n17 n17");
+    EXPECT("n17", "member 3 1 n3:20849 5", "LSB_JOBID", "5", "LSB_DJOB_HOSTFILE", "/nodes");
+    EXPECT("n17", "member 3 2 batch:20849 5", "LSB_JOBID", "5", "LSB_MCPU_HOSTS", "batch 1 n3 42 n17 42");
+    EXPECT("n17", "member 2 1 n3:20849 5", "LSB_JOBID", "5", "LSB_MCPU_HOSTS", "batch 1 n3 42 n17 42", "CSM_ALLOCATION_ID", "9");
     EXPECT("n17", "LSB_MCPU_HOSTS has no number of slots behind 'n17'", "LSB_JOBID", "5", "LSB_MCPU_HOSTS", "n3 8 n17");
 }
 
@@ -248,8 +248,8 @@ Test(allocation, on_the_first_host_of_a_batch_job_the_user_has_to_say_that_there
 {
     struct seen s;
 
-    OPTIONS("n3", "--nnodes 3", "3 0 n3:35713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes");
-    OPTIONS("n17", "", "3 1 n3:35713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes");
+    OPTIONS("n3", "--nnodes 3", "3 0 n3:23713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes");
+    OPTIONS("n17", "", "3 1 n3:23713 1.srv", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes");
     look(&s, "n3", "", (const char *const[]){ "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes", NULL });
     cr_assert_not(options_is_given(&s.o, OPTION_nnodes));
     cr_assert_eq(s.o.warnings.n, 1);
@@ -260,7 +260,7 @@ Test(allocation, on_the_first_host_of_a_batch_job_the_user_has_to_say_that_there
 
 Test(allocation, flux_and_pals_number_the_nodes_inside_a_batch_job)
 {
-    EXPECT("h", "member 2 1 -:29724 f2S", BATCH, "FLUX_JOB_ID", "f2S", "FLUX_JOB_NNODES", "2", "FLUX_JOB_SIZE", "2",
+    EXPECT("h", "member 2 1 -:21724 f2S", BATCH, "FLUX_JOB_ID", "f2S", "FLUX_JOB_NNODES", "2", "FLUX_JOB_SIZE", "2",
            "FLUX_TASK_RANK", "1");
     OPTIONS("h", "--nnodes 4", "4 3 - f2S", "FLUX_JOB_ID", "f2S", "FLUX_JOB_NNODES", "2", "FLUX_JOB_SIZE", "4",
             "FLUX_TASK_RANK", "3");
@@ -307,7 +307,7 @@ Test(allocation, sagemaker_counts_in_the_order_of_its_list)
     const char *hosts = "[\"algo-1\", \"algo-10\", \"algo-2\"]";
     struct seen s;
 
-    EXPECT("x", "member 3 2 algo-1:28310 job", "SM_CURRENT_HOST", "algo-2", "SM_HOSTS", hosts, "TRAINING_JOB_NAME", "job");
+    EXPECT("x", "member 3 2 algo-1:24310 job", "SM_CURRENT_HOST", "algo-2", "SM_HOSTS", hosts, "TRAINING_JOB_NAME", "job");
     EXPECT("algo-2", "member 3 2 algo-1 -", "SM_CURRENT_HOST", "algo-2"); /* from the file */
     EXPECT("x", "SM_HOSTS is not a list of host names", "SM_CURRENT_HOST", "algo-2", "SM_HOSTS", "algo-1,algo-2");
     EXPECT("x", "SM_HOSTS is not a list of host names", "SM_CURRENT_HOST", "algo-2", "SM_HOSTS", "[1]");
@@ -323,7 +323,7 @@ Test(allocation, azure_names_its_master_node)
 {
     EXPECT("h", "member 2 1 10.0.0.4:6000 -", "AZ_BATCH_MASTER_NODE", "10.0.0.4:6000", "AZUREML_NODE_COUNT", "2", "NODE_RANK",
            "1");
-    EXPECT("h", "member 2 1 10.0.0.4:34609 run", "AZ_BATCHAI_MPI_MASTER_NODE", "10.0.0.4", "AZUREML_NODE_COUNT", "2",
+    EXPECT("h", "member 2 1 10.0.0.4:22609 run", "AZ_BATCHAI_MPI_MASTER_NODE", "10.0.0.4", "AZUREML_NODE_COUNT", "2",
            "NODE_RANK", "1", "AZUREML_RUN_ID", "run");
     EXPECT("h", "member 2 1 m:6105 -", "MASTER_ADDR", "m", "MASTER_PORT", "6105", "AZUREML_NODE_COUNT", "2", "NODE_RANK", "1");
     EXPECT("h", "member 2 1 10.0.0.4:6000 -", "AZ_BATCH_MASTER_NODE", "10.0.0.4:6000", "OMPI_COMM_WORLD_SIZE", "2",
@@ -333,9 +333,9 @@ Test(allocation, azure_names_its_master_node)
 Test(allocation, aws_batch_does_not_tell_the_main_node_its_address)
 {
 #define AWS(index) "AWS_BATCH_JOB_NUM_NODES", "3", "AWS_BATCH_JOB_NODE_INDEX", index, "AWS_BATCH_JOB_MAIN_NODE_INDEX", "0"
-    EXPECT("h", "member 3 1 10.0.0.4:23046 ab", AWS("1"), "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "10.0.0.4",
+    EXPECT("h", "member 3 1 10.0.0.4:31046 ab", AWS("1"), "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", "10.0.0.4",
            "AWS_BATCH_JOB_ID", "ab#1");
-    EXPECT("h", "member 3 0 h:23046 ab", AWS("0"), "AWS_BATCH_JOB_ID", "ab#0");
+    EXPECT("h", "member 3 0 h:31046 ab", AWS("0"), "AWS_BATCH_JOB_ID", "ab#0");
 }
 
 Test(allocation, vertex_counts_through_its_pools)
