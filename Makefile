@@ -215,12 +215,12 @@ shell_tests = $(or $(TESTS),$(shell grep -lx done_testing tests/$(1)/*.sh))
 check-unit: $(BIN)/unit-tests $(helpers) $(programs)
 	$(Q)CCRUN_BIN=$(abs_bin) tests/unit/run $(BIN)/unit-tests
 
-check-functional: $(programs) $(helpers) $(BIN)/sim_replay
+check-functional: $(programs) $(helpers) libraries $(BIN)/sim_replay
 	$(Q)$(test_env) PYTHON='$(PYTHON)' tests/run functional $(call shell_tests,functional)
 
 torch_python = $$(TORCH='$(TORCH)' PYTHON='$(PYTHON)' scripts/torch-python $(BUILD)/venv)
 
-check-interop: $(programs) $(helpers)
+check-interop: $(programs) $(helpers) libraries
 	$(Q)python=$(torch_python) && $(test_env) PYTHON=$$python tests/run interop $(call shell_tests,interop)
 
 # clang-tidy looks again only at what was compiled again.
