@@ -12,8 +12,7 @@
 #include "store/base/macros.h"
 #include "store/core/siphash.h"
 
-/* Job ports lie below those that the kernel gives to whoever connects: one of these may be taken when the job begins. */
-enum { PORT_MAX = 65535, JOB_PORTS = 12000, JOB_PORT_FIRST = 20001, NODES_MAX = 65536, TEXT_MAX = 300 };
+enum { PORT_MAX = 65535, NODES_MAX = 65536, TEXT_MAX = 300 };
 
 /* ---- what the readers are made of */
 
@@ -111,13 +110,18 @@ int reader_endpoint(const struct reader *r, const char *name, const char *text, 
     return 0;
 }
 
-void reader_port_of_job(const struct reader *r)
+unsigned allocation_job_port(const char *job_id)
 {
     static const uint64_t key[2] = { 0x63637272756e2e70, 0x6f7274206f66206a }; /* any, the same on all nodes */
 
+    return JOB_PORT_FIRST + (unsigned) (siphash13(key, cc_bytes_of(job_id)) % JOB_PORTS);
+}
+
+void reader_port_of_job(const struct reader *r)
+{
     if (r->a->port > 0 || !r->a->job_id[0])
         return;
-    r->a->port = JOB_PORT_FIRST + (unsigned) (siphash13(key, cc_bytes_of(r->a->job_id)) % JOB_PORTS);
+    r->a->port = allocation_job_port(r->a->job_id);
     r->a->port_from = r->a->job_id_from;
 }
 

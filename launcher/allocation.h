@@ -66,6 +66,11 @@ int allocation_suggest(const struct allocation *a, struct options *o, struct cc_
  * SLURM_TOPOLOGY_ADDR_PATTERN; "" when there are none; all of it without a pattern.  Either may be NULL.  Returns buf. */
 const char *allocation_switches(const char *address, const char *pattern, char *buf, size_t size);
 
+/* Where a job meets when nobody says: one of JOB_PORTS ports, the same for the same name.  They lie below those that the
+ * kernel gives to whoever connects: one of these may be taken when the job begins. */
+enum { JOB_PORT_FIRST = 20001, JOB_PORTS = 12000 };
+unsigned allocation_job_port(const char *job_id);
+
 /* "Slurm 14.0: 4 nodes, this is node 2, they meet at n17:29541"; returns buf. */
 const char *allocation_text(const struct allocation *a, char *buf, size_t size);
 

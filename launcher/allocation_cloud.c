@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "launcher/allocation_read.h"
+#include "launcher/endpoint.h"
 #include "store/base/cleanup.h"
 
 enum { NODES_MAX = 65536, DEFAULT_PORT = 29500 };
@@ -12,11 +13,6 @@ enum { NODES_MAX = 65536, DEFAULT_PORT = 29500 };
 static void json_freep(cJSON **p)
 {
     cJSON_Delete(*p);
-}
-
-static bool is_loopback(const char *host)
-{
-    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
 }
 
 static bool is_in_kubernetes(const struct reader *r)
@@ -96,9 +92,9 @@ int allocation_azure(const struct reader *r, struct cc_err *err)
         code = reader_node_rank(r, "NODE_RANK", err);
     if (code == 0 && at)
         code = reader_endpoint(r, "AZ_BATCH_MASTER_NODE", at, err);
-    else if (code == 0 && mpi && !is_loopback(mpi))
+    else if (code == 0 && mpi && !endpoint_is_loopback(mpi))
         reader_head(r, mpi, "AZ_BATCHAI_MPI_MASTER_NODE");
-    else if (code == 0 && master && !is_loopback(master))
+    else if (code == 0 && master && !endpoint_is_loopback(master))
         reader_head(r, master, "MASTER_ADDR");
     if (code == 0 && r->a->port == 0)
         code = reader_port(r, "MASTER_PORT", err);
@@ -230,7 +226,7 @@ static bool is_in_worker(const struct reader *r)
 /* People export the same on a laptop to run a script by hand. */
 static bool are_pods(const struct reader *r, const char *master)
 {
-    return !is_in_worker(r) && (!is_loopback(master) || is_in_kubernetes(r));
+    return !is_in_worker(r) && (!endpoint_is_loopback(master) || is_in_kubernetes(r));
 }
 
 int allocation_pods(const struct reader *r, struct cc_err *err)
@@ -248,7 +244,7 @@ int allocation_pods(const struct reader *r, struct cc_err *err)
     if (code < 0 || r->a->nodes == 0 || r->a->node_rank == ALLOCATION_NO_RANK)
         return code;
     /* The first pod is told "localhost", while the others are told its name: it has to be found by that. */
-    reader_head(r, is_loopback(master) ? r->host : master, "MASTER_ADDR");
+    reader_head(r, endpoint_is_loopback(master) ? r->host : master, "MASTER_ADDR");
     if (r->a->port == 0) {
         r->a->port = DEFAULT_PORT;
         r->a->port_from = "the default";
@@ -302,7 +298,7 @@ int allocation_by_node_rank(const struct reader *r, struct cc_err *err)
         (void) reader_node_rank(r, "NODE_RANK", err);
     else if (master && !is_in_worker(r))
         (void) reader_node_rank(r, "RANK", err);
-    if (master && !is_loopback(master)) {
+    if (master && !endpoint_is_loopback(master)) {
         reader_head(r, master, "MASTER_ADDR");
         (void) reader_port(r, "MASTER_PORT", err);
     }

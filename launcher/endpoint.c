@@ -106,3 +106,8 @@ int endpoint_parse(struct endpoint *ret, const char *text, int default_port, str
     ret->port = n;
     return 0;
 }
+
+bool endpoint_is_loopback(const char *host)
+{
+    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}

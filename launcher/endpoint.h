@@ -2,6 +2,7 @@
 #ifndef LAUNCHER_ENDPOINT_H
 #define LAUNCHER_ENDPOINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "store/base/err.h"
@@ -16,5 +17,8 @@ struct endpoint {
 /* Empty or blank: localhost and the default port.  [v6]:port, [v6]; else the last colon divides, as in
  * ::1:29500; but where that leaves no address and the whole is one (::1), the whole is meant. */
 int endpoint_parse(struct endpoint *ret, const char *text, int default_port, struct cc_err *err);
+
+/* Is that a name or an address of this machine alone: localhost, 127.*, ::1? */
+bool endpoint_is_loopback(const char *host);
 
 #endif

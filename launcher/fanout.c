@@ -14,10 +14,11 @@
 #include "agent/agent.h"
 #include "launcher/allocation.h"
 #include "launcher/launchdata.h"
+#include "launcher/machine.h"
 #include "launcher/plan.h"
 #include "store/base/cleanup.h"
 
-enum { PORT_FIRST = 20000, PORT_N = 12000, PORT_TRIES = 64 }; /* below those that the kernel gives away */
+enum { PORT_TRIES = 64 };
 
 /* ---- memory */
 
@@ -61,16 +62,6 @@ char *fanout_format(struct fanout *f, const char *fmt, ...)
         (void) vsnprintf(text, (size_t) n + 1, fmt, ap);
     va_end(ap);
     return text;
-}
-
-const char *fanout_variable(char *const *env, const char *name)
-{
-    size_t len = strlen(name);
-
-    for (; *env; env++)
-        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
-            return *env + len + 1;
-    return NULL;
 }
 
 void fanout_clear(struct fanout *f)
@@ -137,34 +128,24 @@ static bool is_free(unsigned port)
 static unsigned choose_port(const struct fanout *f)
 {
     const struct host *first = &f->hosts.host[0];
-    uint32_t           hash = 2166136261U;
-    const char        *p;
-    unsigned           i, port;
+    unsigned           i, port = allocation_job_port(f->job);
 
-    for (p = f->job; *p; p++)
-        hash = (hash ^ (unsigned char) *p) * 16777619U;
-    port = PORT_FIRST + hash % PORT_N;
     if (!host_is(first->name, f->host))
         return port;
-    for (i = 0; i < PORT_TRIES; i++, port = PORT_FIRST + (port + 1 - PORT_FIRST) % PORT_N)
+    for (i = 0; i < PORT_TRIES; i++, port = JOB_PORT_FIRST + (port + 1 - JOB_PORT_FIRST) % JOB_PORTS)
         if (is_free(port))
             break;
     return port;
-}
-
-static bool is_loopback(const char *name)
-{
-    return strcmp(name, "localhost") == 0 || strcmp(name, "127.0.0.1") == 0 || strcmp(name, "::1") == 0;
 }
 
 /* The first node's name as it was given; but what only this machine calls itself tells the others nothing. */
 static int suggest_endpoint(struct fanout *f, struct options *o, struct cc_err *err)
 {
     const char *name = f->hosts.host[0].name;
-    bool        is_only_here = is_loopback(name);
+    bool        is_only_here = endpoint_is_loopback(name);
     size_t      i;
 
-    for (i = 1; i < f->hosts.n && is_loopback(f->hosts.host[i].name); i++)
+    for (i = 1; i < f->hosts.n && endpoint_is_loopback(f->hosts.host[i].name); i++)
         ;
     if (is_only_here && i < f->hosts.n)
         name = f->host;
@@ -325,7 +306,7 @@ enum fanout_way fanout_way(const struct options *o, char *const *env)
         return FANOUT_NONE;
     if (o->hosts || o->hostfile)
         return FANOUT_SSH;
-    if (o->standalone || options_is_given(o, OPTION_node_rank) || !fanout_variable(env, "SLURM_JOB_ID"))
+    if (o->standalone || options_is_given(o, OPTION_node_rank) || !machine_variable(env, "SLURM_JOB_ID"))
         return FANOUT_NONE;
     if (options_is_given(o, OPTION_nnodes) && strspn(o->nnodes, "1:") == strlen(o->nnodes))
         return FANOUT_NONE;

@@ -72,7 +72,6 @@ int fanout_run(struct fanout *f);
 void *fanout_take(struct fanout *f, size_t size);
 char *fanout_copy(struct fanout *f, const char *text);
 char *fanout_format(struct fanout *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-const char *fanout_variable(char *const *env, const char *name);
 
 int fanout_ssh_hosts(struct fanout *f, const struct options *o, struct cc_err *err);
 int fanout_ssh_lines(struct fanout *f, const struct options *o, struct cc_err *err);

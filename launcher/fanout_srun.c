@@ -13,6 +13,7 @@
 
 #include "launcher/fanout.h"
 #include "launcher/launchdata.h"
+#include "launcher/machine.h"
 #include "launcher/plan.h"
 #include "store/base/cleanup.h"
 
@@ -31,7 +32,7 @@ static unsigned wanted_nodes(const struct options *o)
 /* A job that asks for fewer nodes than the batch script has takes the first. */
 int fanout_srun_hosts(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err)
 {
-    const char *list = fanout_variable(env, "SLURM_JOB_NODELIST"), *id = fanout_variable(env, "SLURM_JOB_ID");
+    const char *list = machine_variable(env, "SLURM_JOB_NODELIST"), *id = machine_variable(env, "SLURM_JOB_ID");
     unsigned    n = wanted_nodes(o), n_spares = o->spares > 0 && o->spares < HOSTLIST_MAX ? (unsigned) o->spares : 0;
     int         r;
 
@@ -168,7 +169,7 @@ static int srun_argv(struct fanout *f, const struct options *o, const char *help
 /* --ntasks-per-node of the batch script, where it says more than one: so many workers, not so many agents. */
 static int add_nproc(struct fanout *f, struct fanout_line *l, char *const *env)
 {
-    const char *text = fanout_variable(env, "SLURM_NTASKS_PER_NODE");
+    const char *text = machine_variable(env, "SLURM_NTASKS_PER_NODE");
     char       *setting;
 
     if (!text || strtoul(text, NULL, 10) < 2)

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/machine.h"
 #include "launcher/options_rows.h"
 #include "store/base/cleanup.h"
 
@@ -55,25 +56,16 @@ static int read_block(int fd, struct farend *f, struct cc_err *err)
     return launchdata_read(&f->data, f->block, (size_t) n, err);
 }
 
-static const char *variable(char *const *env, const char *name)
-{
-    size_t len = strlen(name);
-
-    for (; *env; env++)
-        if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
-            return *env + len + 1;
-    return NULL;
-}
-
 /* The head says so, or it has left the order to Slurm. */
 static int find_rank(struct farend *f, char *const *here, struct cc_err *err)
 {
     static const char name[] = "node-rank=";
-    const char       *text = variable(here, "SLURM_NODEID");
+    const char       *text = machine_variable(here, "SLURM_NODEID");
     char             *end;
     unsigned long     n;
 
-    (void) allocation_switches(variable(here, "SLURM_TOPOLOGY_ADDR"), variable(here, "SLURM_TOPOLOGY_ADDR_PATTERN"), f->group,
+    (void) allocation_switches(machine_variable(here, "SLURM_TOPOLOGY_ADDR"),
+                               machine_variable(here, "SLURM_TOPOLOGY_ADDR_PATTERN"), f->group,
                                sizeof f->group);
     for (unsigned i = 0; i < f->data.n_set; i++) {
         if (strncmp(f->data.set[i], name, sizeof name - 1) != 0)

@@ -9,15 +9,19 @@
 
 #include "store/base/cleanup.h"
 
-const char *machine_env(const struct machine *m, const char *name)
+const char *machine_variable(char *const *env, const char *name)
 {
-    char *const *env = m->env ? m->env : environ;
-    size_t       len = strlen(name);
+    size_t len = strlen(name);
 
     for (; env && *env; env++)
         if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
             return *env + len + 1;
     return NULL;
+}
+
+const char *machine_env(const struct machine *m, const char *name)
+{
+    return machine_variable(m->env ? m->env : environ, name);
 }
 
 static int put_path(const struct machine *m, char buf[PATH_MAX], const char *fmt, va_list ap)

@@ -21,7 +21,9 @@ struct machine {
     const struct nvml *nvml;     /* NULL: libnvidia-ml.so.1 when root is "", else none */
 };
 
-/* The value of a variable, or NULL when it is not set. */
+/* The value of a variable in NAME=VALUE entries up to a NULL, or NULL when it is not there; env NULL: nothing is. */
+const char *machine_variable(char *const *env, const char *name);
+/* The same of the machine's. */
 const char *machine_env(const struct machine *m, const char *name);
 
 /* The path below the root.  -ENAMETOOLONG leaves `buf` empty. */

@@ -1,15 +1,17 @@
 #include "launcher/scheduler.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "launcher/cpulist.h"
+#include "launcher/hostlist.h"
 #include "launcher/taskcount.h"
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
 
-enum { MAX_COUNT = 65536 };
+enum { MAX_COUNT = 65536, NAME_MAX_LEN = 256 };
 
 /* A whole number up to the first byte of `ends`, 0 when it is none. */
 static unsigned number(const char *text, const char *ends)
@@ -29,15 +31,12 @@ static unsigned env_number(const struct machine *m, const char *name)
     return number(machine_env(m, name), "");
 }
 
-/* "n17" is "n17.cluster.example": a list may have either. */
 static bool is_host(const char *a, size_t len, const char *host)
 {
-    size_t short_a = strcspn(a, ". \t\n"), short_host = strcspn(host, ".");
+    char name[NAME_MAX_LEN];
 
-    if (len == strlen(host) && strncasecmp(a, host, len) == 0)
-        return true;
-    return (short_a >= len || host[short_host] == '\0') && short_a == short_host &&
-           strncasecmp(a, host, short_host) == 0;
+    return snprintf(name, sizeof name, "%.*s", (int) (len < sizeof name ? len : sizeof name), a) < (int) sizeof name &&
+           host_is(name, host);
 }
 
 /* The GPUs of a list: "0,2-3", with or without "gpu:" in front; 0: it is none. */

@@ -586,11 +586,6 @@ struct etcd *etcd_new(uv_loop_t *loop, const struct etcd_cfg *cfg, struct cc_err
     return NULL;
 }
 
-const char *etcd_endpoint(const struct etcd *e)
-{
-    return e->endpoint[e->first];
-}
-
 void etcd_close(struct etcd *e)
 {
     etcd_cancel(e);

@@ -78,7 +78,6 @@ struct etcd_watch_cbs {
 struct etcd_watch *etcd_watch(struct etcd *e, const char *key, int64_t from, const struct etcd_watch_cbs *cbs, void *ctx);
 void etcd_watch_close(struct etcd_watch *w);
 
-const char *etcd_endpoint(const struct etcd *e); /* the member that is asked first: a URL */
 
 /* No done() comes any more.  The loop lets go of it in later turns. */
 void etcd_close(struct etcd *e);

@@ -73,7 +73,7 @@ CC_DEFINE_AUTO(struct rdzv, rdzv_free)
 void     rdzv_event(struct rdzv *r, const struct rdzv_event *ev);
 uint64_t rdzv_deadline(const struct rdzv *r); /* UINT64_MAX: nothing is due */
 
-/* Whether that agent is one of the job's: it is not, or not any more, when its connection may be closed. */
+/* Whether that agent is one of the job's, for now: the oracles of the simulation ask. */
 bool rdzv_knows(const struct rdzv *r, uint64_t incarnation);
 
 /* A successor may go on where this coordinator was, when it has what rdzv_save() wrote.  Whatever a view says must be saved
