@@ -8,11 +8,15 @@ in_file() { # NODES [option...]
     FILE=$T/meet
     nodes "$in_file_nodes" --rdzv-endpoint "file://$FILE" --rdzv-id files "$@"
 }
-cut_off() { # AGENT: kill it like a power cut would
-    cut_pids=$(pids_of "$1")
-    eval "cut_agents=\"\$$1 \$(pgrep -P \$$1)\""
-    kill -9 $cut_agents || true # the first may have been quick enough to end the second
-    eval "wait_for '! alive \$$1 $cut_pids' 2"
+cut_off() { # AGENT...: kill them like a power cut would, all in one moment: nobody takes over in between
+    cut_pids= cut_agents=
+    for cut_name in "$@"; do
+        eval "cut_agent=\$$cut_name"
+        cut_agents="$cut_agents $cut_agent $(pgrep -P "$cut_agent")"
+        cut_pids="$cut_pids $(pids_of "$cut_name")"
+    done
+    kill -9 $cut_agents || true # one may have been quick enough to end another
+    wait_for "! alive $cut_agents $cut_pids" 2
 }
 clean() { same '' "$(find "$T" -name 'meet*')"; }
 X
@@ -35,8 +39,7 @@ in_file 2 --rdzv-conf last_call_timeout=30
 agent a
 agent b
 wait_for '[ "$(ups "world=2 " a b)" -eq 2 ]'
-cut_off a
-cut_off b
+cut_off a b
 has "$FILE" 'ccrun 1 '
 from=$(now_ms)
 agent c
