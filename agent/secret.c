@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -31,13 +32,42 @@ struct secret {
     uint8_t    bytes[];
 };
 
-static int load(struct secret *s, struct cc_err *err)
+static void *open_library(void)
 {
     static const char *const names[] = { "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so.1.0.2", "libcrypto.so" };
-    void                    *sha256, *hmac;
+    void                    *library = NULL;
 
-    for (size_t i = 0; !s->library && i < CC_COUNT(names); i++)
-        s->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; !library && i < CC_COUNT(names); i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
+int secret_library(char *ret, size_t n)
+{
+    const char *(*version)(int) = NULL; /* "OpenSSL 3.0.16 11 Feb 2025" */
+    void       *library = open_library(), *symbol = library ? dlsym(library, "OpenSSL_version") : NULL;
+    const char *text;
+    size_t      n_name;
+
+    if (library && !symbol)
+        symbol = dlsym(library, "SSLeay_version"); /* of 1.0.2 */
+    if (symbol) {
+        memcpy(&version, &symbol, sizeof symbol); /* ISO C has no cast for this */
+        text = version(0);
+        n_name = strcspn(text, " ");
+        n_name += text[n_name] ? 1 + strcspn(text + n_name + 1, " ") : 0;
+        (void) snprintf(ret, n, "%.*s", (int) n_name, text);
+    }
+    if (library)
+        (void) dlclose(library);
+    return symbol ? 0 : -ENOENT;
+}
+
+static int load(struct secret *s, struct cc_err *err)
+{
+    void *sha256, *hmac;
+
+    s->library = open_library();
     if (!s->library)
         return cc_fail(err, -ENOSYS, "--job-token-file needs OpenSSL's libcrypto (libcrypto.so.3 or libcrypto.so.1.1), which "
                                      "cannot be loaded; install it, or leave the option out on all nodes");

@@ -22,6 +22,9 @@ struct secret;
 struct secret *secret_new(const uint8_t *bytes, size_t n, struct cc_err *err);
 struct secret *secret_free(struct secret *s); /* NULL is fine; what was copied is wiped */
 
+/* The version of the library that would be used, such as "OpenSSL 3.0.16".  -ENOENT: there is none. */
+int secret_library(char *ret, size_t n);
+
 /* s NULL, there is no secret: zeros. */
 void secret_prove(const struct secret *s, enum proto_side side, const struct proto_open *o, const struct proto_challenge *c,
                   uint8_t ret_proof[PROTO_PROOF_BYTES]);

@@ -160,22 +160,6 @@ static int find_program(struct job *j, struct cc_err *err)
     return program_resolve(&worker, &req, &j->program, err);
 }
 
-/* It is beside us, where it was built or installed. */
-static int find_helper(struct job *j, struct cc_err *err)
-{
-    static const char name[] = "ccrun-pmix";
-    ssize_t           n = readlink("/proc/self/exe", j->mpi_helper, sizeof j->mpi_helper - sizeof name);
-    char             *slash;
-
-    j->mpi_helper[n > 0 ? n : 0] = '\0';
-    slash = strrchr(j->mpi_helper, '/');
-    if (slash)
-        memcpy(slash + 1, name, sizeof name);
-    if (slash && access(j->mpi_helper, X_OK) == 0)
-        return 0;
-    return cc_fail(err, -ENOENT, "--mpi pmix needs '%.300s', which is built where libpmix (libpmix-dev) is", j->mpi_helper);
-}
-
 static int choose_mpi(struct job *j, struct cc_err *err)
 {
     static const struct {
@@ -200,7 +184,8 @@ static int choose_mpi(struct job *j, struct cc_err *err)
         j->mpi = mpilib_find(&req, j->mpi_why);
     else
         j->mpi = kinds[i].kind;
-    if (j->mpi == MPI_PMIX && find_helper(j, err) < 0) {
+    if (j->mpi == MPI_PMIX && program_beside_us("ccrun-pmix", j->mpi_helper) < 0) {
+        (void) cc_fail(err, -ENOENT, "--mpi pmix needs '%.300s', which is built where libpmix (libpmix-dev) is", j->mpi_helper);
         if (i < CC_COUNT(kinds))
             return err->code;
         warnings_add(&j->options->warnings, "%s, which is not served: %s", j->mpi_why, err->msg);

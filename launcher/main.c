@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "agent/agent.h"
 #include "agent/keeper.h"
+#include "launcher/about.h"
 #include "launcher/hostlist.h"
 #include "launcher/fanout.h"
 #include "launcher/farend.h"
@@ -30,8 +30,8 @@ static int complain(const struct cc_err *err, int status)
 
 static void print_version(void)
 {
-    (void) printf("ccrun %s%s%s%s\nlibuv %s\n", CCRUN_VERSION, CCRUN_COMMIT[0] ? " (" : "", CCRUN_COMMIT,
-                  CCRUN_COMMIT[0] ? ")" : "", uv_version_string());
+    (void) printf("ccrun %s%s%s%s\n", CCRUN_VERSION, CCRUN_COMMIT[0] ? " (" : "", CCRUN_COMMIT, CCRUN_COMMIT[0] ? ")" : "");
+    about_print(stdout);
 }
 
 /* A disk that is full, a pipe that nobody reads: what was asked for is not there. */

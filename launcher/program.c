@@ -28,6 +28,20 @@ static const char run_path_code[] =
     "    def record(f): return f\n"
     "record(main)()\n";
 
+int program_beside_us(const char *name, char ret[PATH_MAX])
+{
+    size_t  room = PATH_MAX - 1 - strlen(name);
+    ssize_t n = readlink("/proc/self/exe", ret, room);
+    char   *slash;
+
+    ret[n > 0 ? n : 0] = '\0';
+    slash = strrchr(ret, '/');
+    if (!slash)
+        return -ENOENT;
+    memcpy(slash + 1, name, strlen(name) + 1);
+    return access(ret, X_OK) == 0 ? 0 : -ENOENT;
+}
+
 int program_exit_status(int code)
 {
     switch (code) {

@@ -8,6 +8,7 @@
 #ifndef LAUNCHER_PROGRAM_H
 #define LAUNCHER_PROGRAM_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -43,5 +44,9 @@ int program_exit_status(int code);
 /* execve's path for `name`: itself when it has a slash, else the first executable file on the PATH of m's
  * environment. Returns a new string, or NULL: errno is ENOENT, EACCES or ENOMEM. */
 char *program_find(const struct machine *m, const char *name);
+
+/* The path of another program of ours, which was built or installed into the same folder as this one.  -ENOENT: it is not
+ * there, or cannot be run; `ret` is where it would be. */
+int program_beside_us(const char *name, char ret[PATH_MAX]);
 
 #endif

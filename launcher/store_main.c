@@ -248,7 +248,10 @@ int main(int argc, char **argv)
     if (stdstreams_open() < 0)
         return EXIT_FAILURE;
     if (s.is_help || s.is_version) {
-        (void) fputs(s.is_help ? help_text : "ccrun-store " CCRUN_VERSION "\n", stdout);
+        if (s.is_help)
+            (void) fputs(help_text, stdout);
+        else
+            (void) printf("ccrun-store " CCRUN_VERSION ", libuv %s\n", uv_version_string());
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     (void) sigaction(SIGPIPE, &ignore, NULL);

@@ -66,9 +66,31 @@ struct sock { /* one of libcurl's sockets */
 
 /* ---- the library */
 
+static const char *const library_names[] = { "libcurl.so.4", "libcurl-gnutls.so.4", "libcurl-nss.so.4" };
+
+static void *open_library(void)
+{
+    void *library = NULL;
+
+    for (size_t i = 0; i < CC_COUNT(library_names) && !library; i++)
+        library = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+    return library; /* never unloaded: its TLS library does not like that */
+}
+
+int http_library(char *ret, size_t n)
+{
+    __typeof__(curl_version_info) *version_info = NULL;
+    void                          *library = open_library(), *symbol = library ? dlsym(library, "curl_version_info") : NULL;
+
+    if (!symbol)
+        return -ENOENT;
+    memcpy(&version_info, &symbol, sizeof symbol); /* ISO C has no cast for this */
+    (void) snprintf(ret, n, "libcurl %s", version_info(CURLVERSION_FIRST)->version);
+    return 0;
+}
+
 static int load(struct curl *ret, struct cc_err *err)
 {
-    static const char *const names[] = { "libcurl.so.4", "libcurl-gnutls.so.4", "libcurl-nss.so.4" };
     static const struct {
         const char *name;
         size_t      at;
@@ -90,14 +112,12 @@ static int load(struct curl *ret, struct cc_err *err)
         { "curl_multi_assign", offsetof(struct curl, multi_assign) },
         { "curl_multi_cleanup", offsetof(struct curl, multi_cleanup) },
     };
-    struct curl c = { 0 };
+    struct curl c = { .library = open_library() };
     unsigned    i;
 
-    for (i = 0; i < CC_COUNT(names) && !c.library; i++)
-        c.library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!c.library)
         return cc_fail(err, -ENOENT, "libcurl is needed to speak with etcd, and is not there (%s): install the package libcurl4",
-                       names[0]);
+                       library_names[0]);
     for (i = 0; i < CC_COUNT(symbols); i++) {
         void *symbol = dlsym(c.library, symbols[i].name);
 
@@ -110,7 +130,7 @@ static int load(struct curl *ret, struct cc_err *err)
     }
     if (c.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return cc_fail(err, -EIO, "libcurl cannot be initialized");
-    *ret = c; /* never unloaded: its TLS library does not like that */
+    *ret = c;
     return 0;
 }
 

@@ -44,6 +44,9 @@ struct http_cbs {
     void (*done)(void *ctx, const struct http_answer *a);
 };
 
+/* The version of the libcurl that would be used, such as "libcurl 7.88.1".  -ENOENT: there is none. */
+int http_library(char *ret, size_t n);
+
 /* NULL and err: -ENOENT names the package that is missing. */
 struct http *http_new(uv_loop_t *loop, const struct http_cfg *cfg, struct cc_err *err);
 

@@ -25,6 +25,22 @@ mk uninstall
 same 0 "$(find root -type f | wc -l)"
 EOF
 
+it '--version tells what is inside, what would be loaded, and what this machine lacks' <<'EOF'
+"$CCRUN" --version >out
+matches out '^ccrun [0-9]+[.][0-9]+[.][0-9]+( [(][0-9a-f]{12}[)])?$'
+matches out '^libuv 1[.][0-9.]+, cJSON 1[.][0-9.]+$'
+matches out '^features: rendezvous by c10d, static and file; MPI by PMI-1(; |$)'
+for what in etcd 'job token' NVML 'MPI by PMIx'; do
+    same 1 "$(grep -cF "$what (" out)"
+done
+[ -e "${CCRUN%/*}/ccrun-pmix" ] && has out 'MPI by PMIx (ccrun-pmix)' || has out 'MPI by PMIx (no ccrun-pmix beside ccrun)'
+cp "$CCRUN" alone
+./alone --version >out2
+matches out2 '^not here: .*MPI by PMIx [(]no ccrun-pmix beside ccrun[)]'
+"${CCRUN%/*}/ccrun-store" --version >out3
+matches out3 '^ccrun-store [0-9.]+, libuv 1[.][0-9.]+$'
+EOF
+
 git -C "$LIB" rev-parse HEAD >/dev/null 2>&1 &&
     it 'dist makes the same bytes each time' <<'EOF'
 mk BUILD="$PWD/a" dist >one
