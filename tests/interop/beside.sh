@@ -3,6 +3,8 @@
 # signals arrive. beside_jobs.py lists the jobs, and where ccrun means to be different.
 . "$(dirname "$0")/../functional/lib.sh"
 limit 240
+getent hosts "$(hostname)" >/dev/null ||
+    skip_all "this host's own name, $(hostname), does not resolve: torchrun's workers would not find its store"
 
 it 'the jobs run under torchrun' "$PYTHON" "$HERE/beside.py" run torchrun "$SHARED/jobs"
 it 'and under ccrun' "$PYTHON" "$HERE/beside.py" run ccrun "$SHARED/jobs"
