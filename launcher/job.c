@@ -303,6 +303,12 @@ static int find_place(struct job *j, struct cc_err *err)
     return r < 0 ? r : allocation_suggest(&j->allocation, o, err);
 }
 
+/* As process 1 we are a container, which is killed 10 s after it was told to stop (docker stop) unless somebody said more. */
+static int suggest_grace(struct options *o, struct cc_err *err)
+{
+    return getpid() == 1 ? options_suggest(o, OPTION_shutdown_timeout, JOB_GRACE_AS_PID_1, "as process 1", err) : 0;
+}
+
 int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *err)
 {
     int r;
@@ -312,6 +318,8 @@ int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *
     if (gethostname(j->host, sizeof j->host - 1) < 0 || j->host[0] == '\0')
         (void) snprintf(j->host, sizeof j->host, "localhost");
     r = find_place(j, err);
+    if (r == 0)
+        r = suggest_grace(o, err);
     if (r == 0)
         r = plan_resolve(&j->plan, o, j->random_id, err);
     if (r == 0 && j->plan.hosting == PARTY_ALONE)

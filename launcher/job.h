@@ -20,6 +20,8 @@
 
 enum { JOB_HOST_MAX = 256, JOB_ID_MAX = 37, JOB_ADDR_MAX = 64 };
 
+#define JOB_GRACE_AS_PID_1 "8" /* seconds, of the ten between SIGTERM and SIGKILL: the rest is for the end itself */
+
 struct job {
     struct options     *options; /* borrowed */
     struct machine      machine;

@@ -13,6 +13,7 @@
 #include "launcher/farend.h"
 #include "launcher/job.h"
 #include "launcher/options.h"
+#include "launcher/shmsize.h"
 #include "launcher/stdstreams.h"
 
 extern char **environ;
@@ -117,8 +118,11 @@ static void print_hints(const struct job *j)
 static int run(struct job *j)
 {
     struct cc_err err = { 0 };
+    char          small[SHMSIZE_TEXT_MAX];
     int           fd;
 
+    if (j->plan.verbosity >= 0 && shmsize_is_small(&j->machine, j->nproc.n, small)) /* of this node: each has its own */
+        (void) fprintf(stderr, "ccrun: warning: %s\n", small);
     if (keeper_start(j->cfg.stop_signals, &fd, &err) < 0)
         return complain(&err, AGENT_EXIT_INTERNAL);
     return agent_run(&j->cfg, fd);

@@ -5,7 +5,9 @@
 # it writes stays.  The status comes back (128+n for a signal), TERM and INT are passed on to process 1; MEMORY (bytes)
 # is a cgroup v1 limit (out of memory: 137).  CTR_CGROUPS=1 keeps the cgroup mounts, read-only; else none is seen.
 # NETNS joins a host of netlab.sh: /proc/$(netlab.sh pid I)/ns/net.  Needs root, runc, python3.  CTR_DIR: a folder.
-[ $# -ge 4 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+# Also: CTR_USER=UID as whom, CTR_READONLY=1 a root that cannot be written to, CTR_PROC=OPTIONS of /proc (hidepid=2),
+# CTR_SHM=SIZE of /dev/shm, CTR_CPUS=N a quota of v1 (1.5), CTR_ROOT=DIR another root than this machine's, as it is.
+[ $# -ge 4 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
 set -e
 name=$1 netns=$2 memory=$3
 shift 3
@@ -22,7 +24,7 @@ trap cleanup EXIT
 mkdir "$B/ov"
 mount -t tmpfs ctr "$B/ov"
 mkdir "$B/ov/up" "$B/ov/work" "$B/ov/root"
-mount -t overlay ctr -o "lowerdir=/,upperdir=$B/ov/up,workdir=$B/ov/work" "$B/ov/root"
+mount -t overlay ctr -o "lowerdir=${CTR_ROOT:-/},upperdir=$B/ov/up,workdir=$B/ov/work" "$B/ov/root"
 (cd "$B" && runc spec)
 python3 - "$B/config.json" "$name" "$netns" "$memory" "$@" <<'PY'
 import json, os, sys
@@ -34,6 +36,17 @@ spec.update(root={"path": "ov/root", "readonly": False}, hostname=name)
 spec["linux"]["cgroupsPath"] = "/ccrunlab/" + name
 if os.environ.get("CTR_CGROUPS") != "1":
     spec["mounts"] = [m for m in spec["mounts"] if m["type"] != "cgroup"]
+env = os.environ.get
+if env("CTR_USER"):
+    spec["process"]["user"] = {"uid": int(env("CTR_USER")), "gid": int(env("CTR_USER"))}
+spec["root"]["readonly"] = env("CTR_READONLY") == "1"
+for mount in spec["mounts"]:
+    if mount["destination"] == "/proc" and env("CTR_PROC"):
+        mount["options"] = mount.get("options", []) + [env("CTR_PROC")]
+    if mount["destination"] == "/dev/shm" and env("CTR_SHM"):
+        mount["options"] = [o for o in mount["options"] if not o.startswith("size=")] + ["size=" + env("CTR_SHM")]
+if env("CTR_CPUS"):
+    spec["linux"]["resources"]["cpu"] = {"quota": int(float(env("CTR_CPUS")) * 100000), "period": 100000}
 for ns in spec["linux"]["namespaces"]:
     if ns["type"] == "network" and netns != "-":
         ns["path"] = netns

@@ -1,0 +1,85 @@
+#!/bin/sh
+# ccrun as process 1 of real containers.  signals.sh, tree.sh and cases_end.sh have what it does as anybody's child.
+. "$(dirname "$0")/lib.sh"
+. "$LIB/container_case.sh"
+containers_needed
+
+it 'C54: ends with the code of its worker, whatever that is' <<'E'
+for code in 0 42 255; do
+    expect_status $code ctr code "$CCRUN" --no-python sh -c "exit $code"
+done
+expect_status 137 ctr code "$CCRUN" --no-python sh -c 'kill -KILL $$'
+expect_status 127 ctr code "$CCRUN" --no-python /no/such/program
+has err "/no/such/program"
+E
+
+it 'C54: reaps 1,000 orphans that end at once' <<'E'
+expect_status 0 ctr storm "$CCRUN" --no-python "$SUPPORT/storm" 1000 1000
+has out 'left=0 '
+E
+
+it 'passes signals on, each once, and stops its workers when the container is stopped' <<'E'
+bg_ctr job "$CCRUN" --nproc-per-node 2 --no-python "$SUPPORT/heed" TERM=0@50
+wait_for '[ "$(grep -c ^up job.out)" -eq 2 ]'
+kill $pid
+ends $pid 143
+same 2 "$(grep -c "got SIGTERM" job.out)"
+same 2 "$(grep -c saved job.out)"
+has job.err '8 s until SIGKILL' # docker stop kills after 10
+E
+
+it 'the grace of 8 s as process 1 is only the default, and a deaf worker is killed when it is over' <<'E'
+ctr config "$CCRUN" --show-config >config
+matches config 'shutdown.timeout .*8 .*process 1'
+"$CCRUN" --show-config >config
+matches config 'shutdown.timeout .*30'
+for how in option environment; do
+    case $how in
+    option) bg_ctr job "$CCRUN" --shutdown-timeout 1 --no-python "$SUPPORT/heed" ;;
+    *) bg_ctr job env CCRUN_SHUTDOWN_TIMEOUT=1 "$CCRUN" --no-python "$SUPPORT/heed" ;;
+    esac
+    wait_for 'grep -q ^up job.out'
+    start=$(now_ms)
+    kill $pid
+    ends $pid 143
+    in_time "$start" 4000
+    has job.err '1 s until SIGKILL' 'SIGKILL'
+done
+[ "$CCRUN_REPEAT" -ge 50 ] || exit 0
+bg_ctr job "$CCRUN" --no-python "$SUPPORT/heed"
+wait_for 'grep -q ^up job.out'
+start=$(now_ms)
+kill $pid
+ends $pid 143 12
+in_time "$start" 10000
+E
+
+it 'runs with a read-only root, as a user without a name, on a host without an address, with hidden processes and no terminal' <<'E'
+for user in 0 54321; do
+    CTR_USER=$user CTR_READONLY=1 CTR_PROC=hidepid=2 expect_status 3 ctr bare "$CCRUN" --nproc-per-node 2 --max-restarts 1 \
+        --no-python sh -c 'echo "$(id -u) $RANK $TORCHELASTIC_RESTART_COUNT"; exec "$0" fail 2 >/dev/null' "$SUPPORT/brood"
+    same "$user 0 0,$user 0 1,$user 1 0,$user 1 1," "$(sort out | tr '\n' ,)"
+    lacks err 'left behind' 'cannot'
+done
+E
+
+it 'warns of a small /dev/shm before NCCL dies of it' <<'E'
+expect_status 0 ctr shm "$CCRUN" --nproc-per-node 2 --no-python true
+has err 'warning: /dev/shm has only 64 MB for 2 workers' '--shm-size' 'medium: Memory'
+expect_status 0 ctr shm "$CCRUN" -q --nproc-per-node 2 --no-python true
+empty err
+expect_status 0 ctr shm "$CCRUN" --no-python true
+empty err
+CTR_SHM=1g expect_status 0 ctr shm "$CCRUN" --nproc-per-node 2 --no-python true
+empty err
+E
+
+it 'C24: auto counts the CPUs of the container' <<'E'
+for cpus in 0.5 1 1.5; do
+    CTR_CGROUPS=1 CTR_CPUS=$cpus ctr cpus "$CCRUN" -v --nproc-per-node auto --no-python sh -c 'echo $WORLD_SIZE $OMP_NUM_THREADS' >out 2>err
+    echo "$cpus: $(sort -u out)"
+done >all
+[ "$(nproc)" -ge 2 ] || skip 'two CPUs are needed'
+same '0.5: 1|1: 1|1.5: 2 1|' "$(sed 's/ *$//' all | tr '\n' '|')"
+E
+done_testing
