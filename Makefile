@@ -113,6 +113,8 @@ $(BIN)/ccrun-pmix: $(OBJ)/backends/pmix_main.o $(OUT)/libccrun-all.a
 # ---- libccrun: what workers link.  libc and libdl only; a backend is loaded when it is asked for.
 
 LIB    := $(OUT)/lib
+# Arithmetic on large arrays: -O2 takes elements one by one.
+$(OBJ)/backends/reduce.o $(OBJ)/pic/backends/reduce.o: ALL_CFLAGS += $(patsubst -O2,-O3,$(filter -O2,$(OPT)))
 soname := libccrun.so.0
 worker_src := $(filter-out $(mains),$(wildcard backends/*.c)) store/client.c store/filestore.c store/core/filelog.c store/core/kv.c \
               store/core/siphash.c store/core/wire.c store/base/buf.c store/base/err.c store/base/pyvalue.c

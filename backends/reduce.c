@@ -104,6 +104,14 @@ uint16_t half_from_float(float f)
 #define MAX(x, y) ((y) > (x) || (y) != (y) ? (y) : (x))
 #define AS_IS(x) (x)
 
+/* out is a, or b, or neither of them: never an element apart.  Without this gcc compares the addresses, and
+ * takes elements one by one where a sum is made in place. */
+#ifdef __clang__
+#define APART _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define APART _Pragma("GCC ivdep")
+#endif
+
 /* Computes in `wide`: unsigned for integers that wrap, float for halves. */
 #define REDUCE(name, narrow, wide, load, store, OP)                                                          \
     static void name(void *out, const void *a, const void *b, size_t n)                                      \
@@ -111,6 +119,7 @@ uint16_t half_from_float(float f)
         const narrow *x = a, *y = b;                                                                         \
         narrow       *z = out; /* NOLINT(bugprone-macro-parentheses): a type */                              \
                                                                                                              \
+        APART                                                                                                \
         for (size_t i = 0; i < n; i++) {                                                                     \
             wide p = (wide) load(x[i]), q = (wide) load(y[i]);                                               \
                                                                                                              \
