@@ -176,6 +176,11 @@ $(so_users): $(BIN)/tests/%: $(OBJ)/tests/support/%.o $(LIB)/libccrun.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN/../../lib' -o $@ $< -L$(LIB) -lccrun -lm
 
+$(BIN)/bench/collective: $(OBJ)/tests/bench/collective.o $(LIB)/libccrun.so
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN/../../lib' -o $@ $< -L$(LIB) -lccrun
+
 # ---- tests
 
 CRITERION_CFLAGS := $(call pc,--cflags criterion)
@@ -279,7 +284,7 @@ $(BIN)/bench/%: $(OBJ)/tests/bench/%.o $(OUT)/libccrun-all.a
 # BENCH='ROW...' measures only these; PYTHON=... has the torch to compare with.
 .PHONY: bench check-bench bench-programs
 bench-programs: $(patsubst tests/bench/%.c,$(BIN)/bench/%,$(bench_src))
-bench check-bench: $(programs) bench-programs $(BIN)/sim_rdzv
+bench check-bench: $(programs) bench-programs libraries $(BIN)/sim_rdzv
 	$(Q)scripts/bootstrap bench
 	$(Q)python=$(torch_python) && \
 	    python3 tests/bench/bench.py --bin $(BIN) --torch "$$python" --json $(BUILD)/bench.json $(BENCH)

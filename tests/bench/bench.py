@@ -743,6 +743,72 @@ def mpi_hello(b):
         mpi_row(b, folder, "openmpi", "mpirun", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "8"])
 
 
+# ---- libccrun
+
+
+@row
+def init_gloo(b):
+    """8 ranks of one job, from the first exec until the last has done its first barrier; the launcher is ccrun for both."""
+    if not b.python:
+        return print("skip init-gloo: needs a torch to compare with")
+    programs = {"ours": [b.tool("collective")], "torch": [b.python, "-W", "ignore", os.path.join(HERE, "collective.py")]}
+
+    def once(program):
+        with tempfile.TemporaryDirectory() as folder:
+            _, status = wall(b.launcher("ccrun", 8) + [b.worker, "exec", folder, *program, "first", folder])
+            if status != 0:
+                raise RuntimeError("%s first ended with status %s" % (program[-1], status))
+            return max(stamp(folder, "exit.0.%d" % r) for r in range(8)) - min(stamp(folder, "start.0.%d" % r) for r in range(8))
+
+    got = in_turn(b.runs, ours=lambda: once(programs["ours"]), torch=(lambda: once(programs["torch"]), 3))
+    ours, torch = got["ours"], got["torch"]
+    b.report("libccrun: 8 ranks, exec -> first barrier over gloo", "ms", ours, {"torch": torch}, "<= 0.05 x", ours <= 0.05 * torch)
+
+
+class Collectives:
+    """A job that makes all-reduces when it is told to, and says how long each took."""
+
+    def __init__(self, b, ranks, program):
+        self.job = subprocess.Popen(b.launcher("ccrun", ranks) + [*program, "all-reduce"], stdin=subprocess.PIPE,
+                                    stdout=subprocess.PIPE, text=True)
+
+    def ms(self, mib, times):
+        print(mib << 18, times, file=self.job.stdin, flush=True)
+        took = self.job.stdout.readline().split()
+        if len(took) != times:
+            raise RuntimeError("a job for all-reduces ended early")
+        return [int(t) / 1e6 for t in took]
+
+    def close(self):
+        self.job.stdin.close()
+        self.job.wait()
+        self.job.stdout.close()
+
+
+@row
+def all_reduce_gloo(b):
+    """Both jobs are there all the time, and work in turn; the figure of a size is the median of all its all-reduces."""
+    if not b.python:
+        return print("skip all-reduce-gloo: needs a torch to compare with")
+    for ranks in (2, 4):
+        jobs = {"ours": Collectives(b, ranks, [b.tool("collective")]),
+                "torch": Collectives(b, ranks, [b.python, "-W", "ignore", os.path.join(HERE, "collective.py")])}
+        try:
+            for mib in (1, 4, 16, 64):
+                for job in jobs.values():
+                    job.ms(mib, 2) # connections and memory, as they are later
+                took = {name: [] for name in jobs}
+                for _ in range(b.runs):
+                    for name, job in jobs.items():
+                        took[name] += job.ms(mib, max(1, 16 // mib))
+                rate = {name: mib * 1.048576 / statistics.median(t) for name, t in took.items()}
+                b.report("libccrun: all-reduce of %d MiB over gloo, %d ranks" % (mib, ranks), "GB/s", rate["ours"],
+                         {"torch": rate["torch"]}, ">= 0.95 x", rate["ours"] >= 0.95 * rate["torch"])
+        finally:
+            for job in jobs.values():
+                job.close()
+
+
 # ---- jobs of many nodes
 
 

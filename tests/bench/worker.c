@@ -4,6 +4,7 @@
  *     worker bytes BYTES             so many bytes on stdout
  *     worker stamp DIR RANK CODE     note when it starts; RANK of attempt 0 notes when it exits with CODE, the others
  *                                    of attempt 0 sleep, those of later attempts exit with 0
+ *     worker exec DIR PROGRAM...     note when it starts, and become that program
  *     worker hold DIR                note when it starts, and exit with 0 when somebody opens the FIFO DIR/go for writing
  *     worker sleep                   sleep until a signal comes
  *     worker deaf                    the same, ignoring TERM, INT and HUP
@@ -195,6 +196,8 @@ int main(int argc, char **argv)
         return some_bytes(strtoll(argv[2], NULL, 10));
     if (strcmp(mode, "stamp") == 0 && argc == 5)
         return note(argv[2], "start", begin) || stamp(argv[2], argv[3], argv[4]);
+    if (strcmp(mode, "exec") == 0 && argc >= 4)
+        return note(argv[2], "start", begin) || execvp(argv[3], argv + 3);
     if (strcmp(mode, "hold") == 0 && argc == 3)
         return note(argv[2], "start", begin) || hold(argv[2]);
     if (strcmp(mode, "sleep") == 0)
@@ -205,6 +208,7 @@ int main(int argc, char **argv)
         with_daemon(sleep_for_ever);
     if (strcmp(mode, "family") == 0)
         with_daemon(deaf);
-    (void) fprintf(stderr, "usage: worker lines|bytes BYTES | stamp DIR RANK CODE | hold DIR | sleep | deaf | parent | family\n");
+    (void) fprintf(stderr, "usage: worker lines|bytes BYTES | stamp DIR RANK CODE | exec DIR PROGRAM... | hold DIR | sleep | "
+                           "deaf | parent | family\n");
     return 2;
 }
