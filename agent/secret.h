@@ -1,8 +1,7 @@
 /* secret.h - the secret that the agents of a job share, and the proof that one knows it.
  *
  * The proof is HMAC-SHA256 under the secret of what both ends of a connection have said so far: their nonces, the job and
- * which end it is that proves (proto_transcript()).  So a proof is good for one connection and one direction only.  OpenSSL's
- * libcrypto is loaded when the first secret is made: a job without one does not pay for it.
+ * which end it is that proves (proto_transcript()).  So a proof is good for one connection and one direction only.
  */
 #ifndef AGENT_SECRET_H
 #define AGENT_SECRET_H
@@ -18,12 +17,9 @@ enum { SECRET_MAX = 4096 }; /* bytes; at least 1 */
 
 struct secret;
 
-/* Copies it.  NULL and err: -ENOSYS without a library that can do it; -EINVAL: its length; -ENOMEM. */
+/* Copies it.  NULL and err: -EINVAL: its length; -ENOMEM. */
 struct secret *secret_new(const uint8_t *bytes, size_t n, struct cc_err *err);
 struct secret *secret_free(struct secret *s); /* NULL is fine; what was copied is wiped */
-
-/* The version of the library that would be used, such as "OpenSSL 3.0.16".  -ENOENT: there is none. */
-int secret_library(char *ret, size_t n);
 
 /* s NULL, there is no secret: zeros. */
 void secret_prove(const struct secret *s, enum proto_side side, const struct proto_open *o, const struct proto_challenge *c,

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <uv.h>
 
-#include "agent/secret.h"
 #include "launcher/nvml.h"
 #include "launcher/program.h"
 #include "store/base/macros.h"
@@ -40,7 +39,6 @@ static const struct feature {
     const char *why;                  /* when it is not */
 } features[] = {
     { "etcd", http_library, "no libcurl" },
-    { "job token", secret_library, "no libcrypto of OpenSSL" },
     { "NVML", find_nvml, "no libnvidia-ml.so.1" },
     { "MPI by PMIx", find_pmix, "no ccrun-pmix beside ccrun" },
 };
@@ -50,7 +48,7 @@ void about_print(FILE *to)
     char version[CC_COUNT(features)][VERSION_MAX] = { { 0 } };
     bool is_there[CC_COUNT(features)], is_first = true;
 
-    (void) fprintf(to, "libuv %s, cJSON %s\nfeatures: rendezvous by c10d, static and file; MPI by PMI-1", uv_version_string(),
+    (void) fprintf(to, "libuv %s, cJSON %s\nfeatures: rendezvous by c10d, static and file; job token; MPI by PMI-1", uv_version_string(),
                    cJSON_Version());
     for (size_t i = 0; i < CC_COUNT(features); i++) {
         is_there[i] = features[i].find(version[i], sizeof version[i]) == 0;

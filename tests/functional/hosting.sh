@@ -306,6 +306,7 @@ printf 'simsim, open\n' >other
 agent a 1 --rdzv-endpoint node1:29417 --rdzv-id run7 --job-token-file "$T/token"
 host=$pid
 wait_for 'grep -q "hosts the job" a.err'
+for task in $(pgrep -f 'rdzv-endpoint node1:2941[7]'); do ! grep -q libcrypto "/proc/$task/maps"; done # it costs more than an agent
 agent b 2 --rdzv-endpoint node1:29417 --job-token-file "$T/other"
 ends $pid 2
 has b.err "ccrun: error: node1:29417: the secret of job 'run7', run by node1, is another one (--job-token-file)"
@@ -320,17 +321,6 @@ ends $host 0
 quiet b.err
 has b.out 'rank=1 master=10.77.0.1 job=run7'
 nothing_left
-E
-
-it 'says before anything starts that it cannot use a secret' <<'E'
-library=$(ldconfig -p | sed -n 's/.*libcrypto\.so\.[0-9.]* .*=> //p')
-[ -n "$library" ] || skip 'no libcrypto here'
-for file in $library; do on 3 mount --bind /dev/null "$(readlink -f "$file")"; done
-trap 'for file in $library; do on 3 umount "$(readlink -f "$file")"; done' EXIT
-(umask 077; echo sesame >token)
-expect_status 2 on 3 "$CCRUN" --nnodes 2 --rdzv-endpoint node1:29418 --job-token-file "$T/token" --no-python true
-has err "ccrun: error: --job-token-file needs OpenSSL's libcrypto (libcrypto.so.3 or libcrypto.so.1.1), which cannot be loaded"
-expect_status 0 on 3 "$CCRUN" --job-token-file "$T/token" --no-python true
 E
 
 it 'tells NCCL and gloo the interface that was chosen, unless they know better (C06)' <<'E'

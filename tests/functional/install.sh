@@ -29,8 +29,8 @@ it '--version tells what is inside, what would be loaded, and what this machine 
 "$CCRUN" --version >out
 matches out '^ccrun [0-9]+[.][0-9]+[.][0-9]+( [(][0-9a-f]{12}[)])?$'
 matches out '^libuv 1[.][0-9.]+, cJSON 1[.][0-9.]+$'
-matches out '^features: rendezvous by c10d, static and file; MPI by PMI-1(; |$)'
-for what in etcd 'job token' NVML 'MPI by PMIx'; do
+matches out '^features: rendezvous by c10d, static and file; job token; MPI by PMI-1(; |$)'
+for what in etcd NVML 'MPI by PMIx'; do
     same 1 "$(grep -cF "$what (" out)"
 done
 [ -e "${CCRUN%/*}/ccrun-pmix" ] && has out 'MPI by PMIx (ccrun-pmix)' || has out 'MPI by PMIx (no ccrun-pmix beside ccrun)'
