@@ -120,17 +120,28 @@ static void op_sweep(void *ctx, int signum)
     tree_kill();
 }
 
+static const char *plural(unsigned n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void sweep_shm(struct agent *a)
+{
+    uint64_t bytes;
+    unsigned n = shmsweep_end(a->attempt.shm, shmsweep_is_alone(), &bytes);
+
+    if (n > 0)
+        say(a, 0, "ccrun: removed %u file%s of dead workers from /dev/shm (%" PRIu64 " kB)\n", n, plural(n), bytes >> 10);
+}
+
 static unsigned op_attempt_ended(void *ctx)
 {
     struct agent *a = ctx;
 
+    if (a->tell.n_failed > 0) /* who ends well tidies up */
+        sweep_shm(a);
     tell_attempt_ended(&a->tell);
     return report_first_code(a->tell.report);
-}
-
-static const char *plural(unsigned n)
-{
-    return n == 1 ? "" : "s";
 }
 
 static void say_stopping(const struct agent *a, int signum)
@@ -501,7 +512,14 @@ static void on_stopped(void *ctx, unsigned local_rank, struct worker *w)
         a->stop_self_at = cc_monotonic_ms();
 }
 
-static const struct workers_cbs workers_cbs = { on_exit_, on_stopped };
+static void on_reaped(void *ctx, pid_t pid)
+{
+    struct agent *a = ctx;
+
+    shmsweep_reaped(a->attempt.shm, pid);
+}
+
+static const struct workers_cbs workers_cbs = { on_exit_, on_stopped, on_reaped };
 
 static void on_mpi_ready(void *ctx, const char *why)
 {
@@ -757,6 +775,7 @@ static int set_up(struct agent *a, struct cc_err *err)
 
     (void) uv_timer_init(&a->loop, &a->timer); /* cannot fail */
     a->attempt.cfg = c;
+    a->attempt.shm = shmsweep_new("/dev/shm");
     attempt_raise_nofile(&a->attempt);
     a->party = party_new(&a->loop, &c->party, &party_ops, a, err);
     if (!a->party)

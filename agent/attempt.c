@@ -207,6 +207,7 @@ unsigned attempt_start(struct attempt *a, const struct rdzv_view *round, unsigne
     a->number = number;
     if (a->cgroup)
         (void) cgroup_renew(a->cgroup);
+    shmsweep_begin(a->shm);
     r = make_env(a, err);
     oomscore_raise(&a->oomscore);
     for (i = 0; r == 0 && i < a->cfg->nproc; i++)
@@ -225,5 +226,6 @@ unsigned attempt_start(struct attempt *a, const struct rdzv_view *round, unsigne
 void attempt_clear(struct attempt *a)
 {
     a->cgroup = cgroup_free(a->cgroup);
+    a->shm = shmsweep_free(a->shm);
     a->env = workerenv_free(a->env);
 }

@@ -10,6 +10,7 @@
 #include "agent/oomscore.h"
 #include "agent/preempt.h"
 #include "agent/sentry.h"
+#include "agent/shmsweep.h"
 #include "agent/terminal.h"
 #include "agent/workers.h"
 
@@ -27,6 +28,7 @@ struct attempt { /* the pointers are set by the agent, and borrowed */
     void            (*started)(void *ctx); /* one more worker lives */
     void             *ctx;
     struct cgroup    *cgroup; /* NULL: none may be made here */
+    struct shmsweep  *shm;    /* NULL: nothing is swept */
     struct oomscore   oomscore;
     struct rlimit     nofile; /* as we were started, when is_nofile_raised */
     bool              is_nofile_raised;

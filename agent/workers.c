@@ -144,6 +144,8 @@ bool workers_reap(struct workers *ws)
             continue;
         if (pid < 0)
             return true; /* ECHILD */
+        if (ws->cbs->on_reaped && (WIFEXITED(status) || WIFSIGNALED(status)))
+            ws->cbs->on_reaped(ws->ctx, pid);
         w = find(ws, pid); /* NULL: an orphan that we adopted */
         if (w)
             note(ws, w, status);

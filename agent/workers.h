@@ -32,6 +32,7 @@ struct workers;
 struct workers_cbs {
     void (*on_exit)(void *ctx, unsigned local_rank, struct worker *w);
     void (*on_stopped)(void *ctx, unsigned local_rank, struct worker *w); /* ^Z at its terminal, or a debugger */
+    void (*on_reaped)(void *ctx, pid_t pid); /* of the job, a worker or what one left behind: it is dead; may be NULL */
 };
 
 struct workers *workers_new(unsigned n, const struct workers_cbs *cbs, void *ctx); /* NULL: no memory */

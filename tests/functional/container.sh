@@ -57,7 +57,9 @@ E
 it 'runs with a read-only root, as a user without a name, on a host without an address, with hidden processes and no terminal' <<'E'
 for user in 0 54321; do
     CTR_USER=$user CTR_READONLY=1 CTR_PROC=hidepid=2 expect_status 3 ctr bare "$CCRUN" --nproc-per-node 2 --max-restarts 1 \
-        --no-python sh -c 'echo "$(id -u) $RANK $TORCHELASTIC_RESTART_COUNT"; exec "$0" fail 2 >/dev/null' "$SUPPORT/brood"
+        --no-python sh -c 'echo "$(id -u) $RANK $TORCHELASTIC_RESTART_COUNT"; cd /dev/shm; : >$RANK.$TORCHELASTIC_RESTART_COUNT
+            until [ -e $((1 - RANK)).$TORCHELASTIC_RESTART_COUNT ]; do sleep 0.02; done
+            exec "$0" fail 2 >/dev/null' "$SUPPORT/brood"
     same "$user 0 0,$user 0 1,$user 1 0,$user 1 1," "$(sort out | tr '\n' ,)"
     lacks err 'left behind' 'cannot'
 done
@@ -72,6 +74,27 @@ expect_status 0 ctr shm "$CCRUN" --no-python true
 empty err
 CTR_SHM=1g expect_status 0 ctr shm "$CCRUN" --nproc-per-node 2 --no-python true
 empty err
+E
+
+it 'C53: removes what a dead worker left in /dev/shm, and nothing else' <<'E'
+cat >worker <<'END'
+cd /dev/shm
+[ "$TORCHELASTIC_RESTART_COUNT" = 0 ] || { echo "left: $(echo *)"; exit 0; }
+: >nccl-test
+head -c 100000 /dev/zero >torch_$$_1_0
+: >data
+kill -KILL $$
+END
+for entry in 'exec' 'sleep 30 & exec'; do # alone, and behind an entry script whose child may have made it
+    expect_status 0 ctr sweep sh -c "cd /dev/shm && : >nccl-foreign; cd '$T'; $entry"' "$@"' - "$CCRUN" --max-restarts 1 --no-python \
+        sh "$T/worker"
+    cat out err
+    case $entry in
+    exec) has out 'left: data nccl-foreign' ;;
+    *) has out 'left: data nccl-foreign nccl-test' ;;
+    esac
+    has err 'of dead workers from /dev/shm ('
+done
 E
 
 it 'C24: auto counts the CPUs of the container' <<'E'

@@ -30,7 +30,7 @@ static void on_stopped_cb(void *ctx, unsigned local_rank, struct worker *w)
     s->n_stops++;
 }
 
-static const struct workers_cbs cbs = { on_exit_cb, on_stopped_cb };
+static const struct workers_cbs cbs = { on_exit_cb, on_stopped_cb, NULL };
 
 static void start(struct workers *ws, unsigned local_rank, const char *script)
 {
