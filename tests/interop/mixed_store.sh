@@ -8,13 +8,13 @@ mix() { # mix URL WHO...: rank 0, 1, ... is c or py, without an agent
     url=$1 rank=0 pids=; shift
     port=$("$SUPPORT/freeport")
     for who in "$@"; do
+        set_up="RANK=$rank WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port"
+        where=$(echo "$url" | sed "s|PORT|$port|; s|HERE|$PWD|")
+        # shellcheck disable=SC2086 # several variables
         case $who in
-        c) program=$SUPPORT/storeuser ;;
-        *) program="$PYTHON -W ignore $HERE/mixed_store.py" ;;
-        esac
-        # shellcheck disable=SC2086 # a program and its arguments
-        env -u TORCHELASTIC_USE_AGENT_STORE RANK=$rank WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" \
-            $program "$(echo "$url" | sed "s|PORT|$port|; s|HERE|$PWD|")" >out.$rank 2>&1 &
+        c) env -u TORCHELASTIC_USE_AGENT_STORE $set_up "$SUPPORT/storeuser" "$where" ;;
+        *) env -u TORCHELASTIC_USE_AGENT_STORE $set_up "$PYTHON" -W ignore "$HERE/mixed_store.py" "$where" ;;
+        esac >out.$rank 2>&1 &
         pids="$pids $!" rank=$((rank + 1))
         [ $rank -lt 4 ] || break
     done
