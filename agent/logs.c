@@ -115,6 +115,12 @@ static bool is_inherited(const struct logs *l, unsigned rank, unsigned i)
            is_shown(l, rank, i) && isatty(l->cfg.console_fd[i + 1]) == 1;
 }
 
+/* The one whose last lines may be the cause of a failure: it is read wherever it goes. */
+static unsigned tail_stream(const struct logs *l)
+{
+    return l->cfg.is_merged ? 0 : 1;
+}
+
 static unsigned count_shown(const struct logs *l)
 {
     unsigned n = 0;
@@ -432,7 +438,7 @@ static int open_worker_files(struct worker *w, unsigned attempt, struct cc_err *
     for (unsigned i = 0; i < 2 && r == 0; i++) {
         CC_AUTO_FREE char *path = NULL;
 
-        if (!is_filed(l, w->rank, i))
+        if (!is_filed(l, w->rank, i) || (i == 1 && l->cfg.is_merged))
             continue;
         if (asprintf(&path, "%s/%s.log", dir, i == 0 ? "stdout" : "stderr") < 0) {
             path = NULL;
@@ -468,7 +474,7 @@ static int open_pipe(struct worker *w, unsigned i, struct cc_err *err)
     struct stream_cfg cfg = {
         .console = is_shown_here ? l->console_of[i] : NULL,
         .memory = worker_memory(w) + i * STREAM_MEMORY,
-        .tail = i == 1 ? &w->tail : NULL,
+        .tail = i == tail_stream(l) ? &w->tail : NULL,
         .filter = is_shown_here && is_filtered ? &l->filter[i] : NULL,
         .needles = i == 0 ? l->cfg.dup_out : l->cfg.dup_err,
         .before = i == 0 ? &w->stream[1] : NULL,
@@ -496,7 +502,7 @@ static int open_stream(struct worker *w, unsigned i, int *ret_fd, struct cc_err 
         *ret_fd = l->cfg.console_fd[i + 1];
         return 0;
     }
-    if (i == 0 && !is_shown(l, w->rank, i) && !is_filed(l, w->rank, i)) {
+    if (i != tail_stream(l) && !is_shown(l, w->rank, i) && !is_filed(l, w->rank, i)) {
         r = open_null(l, err);
         *ret_fd = l->null_fd;
         return r;
@@ -539,9 +545,12 @@ int logs_open(struct logs *l, unsigned local_rank, unsigned attempt, struct logs
         l->has_files = false; /* the console takes it all from here on */
         notice(l, "%s; the job goes on without log files", why.msg);
     }
-    r = open_stream(w, 1, &io.err, err);
+    if (!l->cfg.is_merged)
+        r = open_stream(w, 1, &io.err, err);
     if (r == 0)
         r = open_stream(w, 0, &io.out, err);
+    if (l->cfg.is_merged)
+        io.err = io.out;
     if (r < 0) {
         stream_close(&w->stream[1]);
         close_worker_files(w);

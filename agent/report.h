@@ -32,6 +32,7 @@ struct report_cfg {
     const char *json_file;         /* --report, or NULL */
     const char *parent_error_file; /* our own TORCHELASTIC_ERROR_FILE, or NULL (contract 4.4) */
     uint64_t    shutdown_timeout;
+    bool        is_merged; /* --merge: what is called a stderr tail is of all output */
     const char *root; /* put before /proc, /sys and /dev; NULL: the machine itself (tests) */
 };
 

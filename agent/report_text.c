@@ -226,14 +226,16 @@ static void put_files(const struct report_text *t, FILE *to)
         (void) fprintf(to, "Report: %s\n", json);
 }
 
-static void put_tail(const struct failure *x, FILE *to)
+static void put_tail(const struct report_text *t, FILE *to)
 {
+    const struct failure *x = t->failures[t->first];
     unsigned    n;
     const char *p = tail_of(x, &n);
 
     if (!p)
         return;
-    (void) fprintf(to, "Last %u line%s of stderr of rank %u:\n", n, n > 1 ? "s" : "", x->f.rank);
+    (void) fprintf(to, "Last %u line%s of %s of rank %u:\n", n, n > 1 ? "s" : "", t->cfg->is_merged ? "the output" : "stderr",
+                   x->f.rank);
     while (*p) {
         size_t      len = strcspn(p, "\n"), shown_len = len;
         const char *shown = plaintext_after_cr(p, &shown_len);
@@ -253,6 +255,6 @@ int report_text_write(const struct report_text *t, FILE *to)
     put_block(t, to);
     r = put_others(t, to);
     put_files(t, to);
-    put_tail(t->failures[t->first], to);
+    put_tail(t, to);
     return r;
 }

@@ -47,6 +47,7 @@ int tell_init(struct tell *t, const struct agent_cfg *c, struct cc_err *err)
         .nproc = c->nproc,
         .max_restarts = c->max_restarts,
         .json_file = c->report_file,
+        .is_merged = c->logs.is_merged,
         .parent_error_file = getenv("TORCHELASTIC_ERROR_FILE"),
         .shutdown_timeout = c->shutdown_timeout,
     };

@@ -233,6 +233,7 @@ static void fill_logs(struct job *j, struct logs_cfg *l)
         .run_id = job_name(j),
         .role = o->role,
         .is_label = o->label,
+        .is_merged = o->merge,
         .prefix_template = machine_env(&j->machine, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
         .dup_out = o->duplicate_stdout_filters,
         .dup_err = o->duplicate_stderr_filters,

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "agent/hosting.h"
+#include "agent/logs.h"
 #include "launcher/logmask.h"
 #include "launcher/oneline.h"
 #include "launcher/plan_rdzv.h"
@@ -249,6 +250,20 @@ int plan_resolve(struct plan_values *ret, struct options *o, const char *random_
     return oneline_err(err, resolve(ret, o, random_id, err));
 }
 
+/* With one stream of each worker, what is asked of stderr alone would never come. */
+static int check_merged(const struct options *o, const struct plan_streams *s, unsigned nproc, struct cc_err *err)
+{
+    unsigned i;
+
+    for (i = 0; o->merge && i < nproc; i++)
+        if (s->redirects[i] == LOGS_ERR || s->tee[i] == LOGS_ERR)
+            return cc_fail(err, -EINVAL, "--merge: local rank %u has no stderr of its own to %s; say 1 or 3 for its stdout, which has both",
+                           i, s->tee[i] == LOGS_ERR ? "tee" : "redirect");
+    if (o->merge && o->duplicate_stderr_filters)
+        return cc_fail(err, -EINVAL, "--merge: there is no stderr to filter; --duplicate-stdout-filters looks at both");
+    return 0;
+}
+
 int plan_streams_init(struct plan_streams *ret, const struct options *o, unsigned nproc, struct cc_err *err)
 {
     struct plan_streams s = { calloc(nproc, 1), calloc(nproc, 1), calloc(nproc, sizeof(bool)) };
@@ -262,6 +277,8 @@ int plan_streams_init(struct plan_streams *ret, const struct options *o, unsigne
         r = logmask_parse("--tee", o->tee, s.tee, nproc, err);
     if (r == 0)
         r = logmask_filter(o->local_ranks_filter, s.is_on_console, nproc, err);
+    if (r == 0)
+        r = check_merged(o, &s, nproc, err);
     if (r < 0)
         plan_streams_free(&s);
     else

@@ -50,6 +50,22 @@ same 'out 0 out 1 ' "$(sort out | tr '\n' ' ')"
 same 'err 0 err 1 ' "$(sort err | tr '\n' ' ')"
 EOF
 
+it 'with --merge what a worker writes keeps its order, and all of it is stdout' <<'EOF'
+script='for i in 1 2 3 4 5; do echo o$i; echo e$i >&2; done; exit $RANK'
+job 2 "$script" --merge --log-dir logs -t 0:3
+same 1 "$st"
+for i in 1 2 3 4 5; do echo "o$i"; echo "e$i"; done >want
+same "$(cat want)" "$(sed -n 's/^\[default0\]://p' out)"
+same "$(cat want)" "$(cat "$(log 0 stdout.log)")"
+[ ! -e "$(log 0 stderr.log)" ]
+has err 'Last 10 lines of the output of rank 1'
+same "$(sed 's/^/  /' want)" "$(sed -n '/Last 10/,$p' err | sed 1d)"
+for wrong in '-r 2' '--tee 0:2' '--duplicate-stderr-filters x'; do
+    expect_status 2 "$CCRUN" --merge $wrong --no-python true
+    has err 'ccrun: error: --merge: '
+done
+EOF
+
 it 'no byte is changed, on the console or in a file' <<'EOF'
 printf 'a\0b\377\376\n\303(\t\033[1m\n' >want
 job 1 'cat want'

@@ -270,6 +270,30 @@ Test(logs, a_label_names_the_rank_on_both_streams)
     node_free(&n);
 }
 
+Test(logs, merged_streams_keep_their_order_and_go_where_stdout_goes)
+{
+    struct node n;
+
+    node_init(&n, 2);
+    n.cfg.is_merged = n.cfg.is_label = true;
+    n.redirects[1] = 1;
+    n.cfg.redirects = n.redirects;
+    node_start(&n);
+    for (unsigned i = 0; i < 2; i++) {
+        say(&n, i, 1, "one\n");
+        say(&n, i, 2, "two\n");
+        say(&n, i, 1, "three\n");
+        finish(&n, i);
+    }
+    RUN_UNTIL(&n, n.n_out[1] == 3 * 4 + 14);
+    cr_assert_str_eq(n.out[1], "[0] one\n[0] two\n[0] three\n");
+    cr_assert_eq(n.n_out[2], 0);
+    cr_assert_str_eq(slurp(&n, "/attempt_0/1/stdout.log"), "one\ntwo\nthree\n");
+    cr_assert_null(slurp(&n, "/attempt_0/1/stderr.log"));
+    cr_assert_str_eq(logs_stderr_tail(n.l, 1), "one\ntwo\nthree\n", "the cause may be anywhere");
+    node_free(&n);
+}
+
 Test(logs, routes_are_those_of_torchrun)
 {
     struct node n;
