@@ -107,6 +107,7 @@ uint16_t half_from_float(float f)
 /* out is a, or b, or neither of them: never an element apart.  Without this gcc compares the addresses, and
  * takes elements one by one where a sum is made in place. */
 #ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed" /* with a sanitizer it does take them one by one */
 #define APART _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define APART _Pragma("GCC ivdep")
