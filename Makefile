@@ -46,7 +46,8 @@ LIBS_CJSON := $(or $(call pc,--libs libcjson),-lcjson)
 
 # Sources by layer.  Everything except the files with a main() is linked into one archive; the linker takes what it needs.
 mains    := launcher/main.c launcher/store_main.c backends/pmix_main.c
-lib_src  := $(filter-out $(mains),$(wildcard store/base/*.c store/core/*.c store/*.c agent/core/*.c agent/*.c launcher/*.c backends/*.c))
+shims    := backends/mpi_shim.c
+lib_src  := $(filter-out $(mains) $(shims),$(wildcard store/base/*.c store/core/*.c store/*.c agent/core/*.c agent/*.c launcher/*.c backends/*.c))
 core_src := $(wildcard store/base/*.c store/core/*.c agent/core/*.c)
 unit_src := $(wildcard tests/unit/*.c)
 prog_src := $(wildcard tests/support/*.c)
@@ -116,7 +117,7 @@ LIB    := $(OUT)/lib
 # Arithmetic on large arrays: -O2 takes elements one by one.
 $(OBJ)/backends/reduce.o $(OBJ)/pic/backends/reduce.o: ALL_CFLAGS += $(patsubst -O2,-O3,$(filter -O2,$(OPT)))
 soname := libccrun.so.0
-worker_src := $(filter-out $(mains),$(wildcard backends/*.c)) store/client.c store/filestore.c store/core/filelog.c store/core/kv.c \
+worker_src := $(filter-out $(mains) $(shims),$(wildcard backends/*.c)) store/client.c store/filestore.c store/core/filelog.c store/core/kv.c \
               store/core/siphash.c store/core/wire.c store/base/buf.c store/base/err.c store/base/pyvalue.c
 worker_obj := $(worker_src:%.c=$(OBJ)/pic/%.o)
 libraries  := $(LIB)/libccrun.so $(LIB)/libccrun.a $(LIB)/ccrun.pc
@@ -158,9 +159,27 @@ $(LIB)/ccrun/libccrun-gloo.so: backends/gloo_shim.cc backends/gloo_shim.h backen
 	$(Q)$(CXX) -std=c++17 -Wall -Wextra -Wshadow -Werror -I. $(if $(GLOO_PREFIX),-I$(GLOO_PREFIX)/include -L$(GLOO_PREFIX)/lib) $(OPT) \
 	    $(if $(SAN),-fsanitize=$(SAN)) -fPIC -shared -fvisibility=hidden $(CXXFLAGS) -o $@ $< -lgloo
 
+# One for each binary interface of MPI: MPICC_OPENMPI and MPICC_MPICH are the compilers whose mpi.h is used.
+MPICC_OPENMPI ?= mpicc.openmpi
+MPICC_MPICH   ?= mpicc.mpich
+mpi_includes = $(patsubst -I%,-isystem %,$(filter -I%,$(shell $(1) 2>/dev/null)))
+MPI_CFLAGS_openmpi := $(call mpi_includes,$(MPICC_OPENMPI) --showme:compile)
+MPI_CFLAGS_mpich   := $(call mpi_includes,$(MPICC_MPICH) -show -c)
+mpi_shims := $(foreach mpi,openmpi mpich,$(if $(MPI_CFLAGS_$(mpi)),$(LIB)/ccrun/libccrun-mpi-$(mpi).so))
+plugins   += $(mpi_shims)
+
+# What is undefined in it is in the libmpi that the process has.
+$(LIB)/ccrun/libccrun-mpi-%.so: backends/mpi_shim.c $(addprefix $(OBJ)/pic/,store/base/err.o backends/reduce.o)
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS_$*) -fPIC -fvisibility=hidden -MMD -MP -MF $(OBJ)/mpi_shim_$*.d -MT $@ $(ALL_LDFLAGS) -shared \
+	    -o $@ $(filter %.c %.o,$^) -lpthread
+$(OBJ)/backends/mpi_shim.o $(OUT)/tidy/backends/mpi_shim: ALL_CFLAGS += $(or $(MPI_CFLAGS_openmpi),$(MPI_CFLAGS_mpich))
+
 .PHONY: libraries
 libraries: $(libraries) $(plugins)
 	$(if $(has_gloo),,@echo '  without gloo: g++ and libgloo-dev make it')
+	$(if $(mpi_shims),,@echo '  without mpi: libopenmpi-dev and libmpich-dev make it')
 all: libraries
 
 # Small programs that the tests run as workers or as a load: tests/support/NAME.c -> bin/tests/NAME
@@ -231,7 +250,7 @@ check-interop: $(programs) $(helpers) libraries
 	$(Q)python=$(torch_python) && $(test_env) PYTHON=$$python tests/run interop $(call shell_tests,interop)
 
 # clang-tidy looks again only at what was compiled again.
-tidy_src := $(lib_src) $(wildcard $(mains)) $(prog_src) $(bench_src)
+tidy_src := $(lib_src) $(wildcard $(mains)) $(if $(mpi_shims),$(shims)) $(prog_src) $(bench_src)
 $(OUT)/tidy/%: $(OBJ)/%.o .clang-tidy
 	@mkdir -p $(@D)
 	$(call say,TIDY,$*.c)

@@ -17,7 +17,7 @@ enum {
     CHOICE_KEY_MAX = 48,
 };
 
-static const struct backend *const backends[] = { &backend_gloo, &backend_self, &backend_ref };
+static const struct backend *const backends[] = { &backend_gloo, &backend_mpi, &backend_self, &backend_ref };
 
 struct cc_err *pg_error(void)
 {
@@ -116,12 +116,27 @@ static int open_backend(struct ccrun_pg *pg, struct keystore *store, const struc
                                .ranks = ranks };
     int                r = pg->backend->open(&pg->b, &cfg, err);
 
+    if (r < 0 && cfg.size == 0) /* it did not get as far as to know */
+        return cc_wrap(err, "%s: group '%s'", pg->backend->name, pg->group);
     if (r < 0)
         return cc_wrap(err, "%s: rank %d of %d, group '%s'", pg->backend->name, cfg.rank, cfg.size,
                        pg->group);
     pg->rank = cfg.rank;
     pg->size = cfg.size;
     return 0;
+}
+
+/* A backend that has told us already who we are, and an init method that says something else. */
+static int check_told(const struct ccrun_pg *pg, struct cc_err *err)
+{
+    const struct init_where *where = &pg->store.m.where;
+
+    if (!pg->b || (where->rank == pg->rank && where->world_size == pg->size))
+        return 0;
+    return cc_fail(err, -EINVAL,
+                   "%s says that this is rank %d of %d, but the init method that it is rank %d of %d%s",
+                   pg->backend->name, pg->rank, pg->size, where->rank, where->world_size,
+                   pg->size == 1 ? ": was it started for this MPI library (ccrun --mpi pmix or pmi1)?" : "");
 }
 
 static int meet_all(struct ccrun_pg *pg, const struct ccrun_init *init, struct cc_err *err)
@@ -132,6 +147,8 @@ static int meet_all(struct ccrun_pg *pg, const struct ccrun_init *init, struct c
     if (r < 0)
         return r;
     pg->store.keys = pg->store.m.store;
+    if ((r = check_told(pg, err)) < 0)
+        return r;
     pg->rank = pg->store.m.where.rank;
     pg->size = pg->store.m.where.world_size;
     r = seat_take(&pg->seat, pg->store.keys, pg->group, pg->rank, pg->size, err);
@@ -142,15 +159,39 @@ static int meet_all(struct ccrun_pg *pg, const struct ccrun_init *init, struct c
     return r < 0 ? cc_wrap(err, "group '%s'", pg->group) : 0;
 }
 
+/* The ranks of a backend that needs no store have one all the same where the caller or the launcher says how
+ * to meet in it. */
+static int meet_besides(struct ccrun_pg *pg, const struct ccrun_init *init, struct cc_err *err)
+{
+    static const char *const names[] = { "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT" };
+    bool                     has_store = true;
+    int                      r;
+
+    for (size_t i = 0; !init->init_method && i < CC_COUNT(names); i++)
+        has_store = has_store && getenv(names[i]);
+    if (!has_store && init->world_size > 0)
+        pg->store.m.where = (struct init_where){ .rank = init->rank, .world_size = init->world_size };
+    if (has_store)
+        r = meet_all(pg, init, err);
+    else
+        r = init->world_size > 0 ? check_told(pg, err) : 0;
+    if (r < 0)
+        pg->backend->abort(pg->b); /* the others may be in it */
+    return r;
+}
+
 static int init_group(struct ccrun_pg *pg, const struct ccrun_init *init, struct cc_err *err)
 {
-    int r = 0;
+    bool needs_store = !pg->backend || pg->backend->needs_store;
+    int  r = 0;
 
-    if (!pg->backend || pg->backend->needs_store)
+    if (needs_store)
         r = meet_all(pg, init, err);
     if (r == 0 && !pg->backend)
         r = choose(pg, err);
-    return r < 0 ? r : open_backend(pg, pg->seat.own, NULL, NULL, err);
+    if (r == 0)
+        r = open_backend(pg, pg->seat.own, NULL, NULL, err);
+    return r < 0 || needs_store ? r : meet_besides(pg, init, err);
 }
 
 static void set_store(struct ccrun_pg *pg)

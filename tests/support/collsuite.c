@@ -2,7 +2,8 @@
  * checks the results.
  *
  * Linked with the shared library, as users' programs are.  INIT_METHOD: env:// (the default); tcp, which is
- * MASTER_ADDR and MASTER_PORT as a URL; or a URL without rank and size, which come from RANK and WORLD_SIZE.
+ * MASTER_ADDR and MASTER_PORT as a URL; none, for a backend that knows rank and size; or a URL without rank and
+ * size, which come from RANK and WORLD_SIZE.
  * Prints "N checked" and exits 0, or says what was wrong.
  */
 #include <errno.h>
@@ -376,13 +377,15 @@ int main(int argc, char **argv)
         return 2;
     init.backend = argv[1];
     init.init_method = argc > 2 ? argv[2] : "env://";
-    if (strcmp(init.init_method, "tcp") == 0) {
+    if (strcmp(init.init_method, "none") == 0)
+        init.init_method = NULL;
+    else if (strcmp(init.init_method, "tcp") == 0) {
         (void) snprintf(url, sizeof url, "tcp://%s:%s", getenv("MASTER_ADDR"), getenv("MASTER_PORT"));
         init.init_method = url;
     }
     if (my_rank)
         rank = (int) strtol(my_rank, NULL, 10);
-    if (strncmp(init.init_method, "env:", 4) != 0 && world_size) {
+    if (init.init_method && strncmp(init.init_method, "env:", 4) != 0 && world_size) {
         init.rank = rank;
         init.world_size = (int) strtol(world_size, NULL, 10);
     }
