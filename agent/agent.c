@@ -647,6 +647,8 @@ static void stop_self(struct agent *a)
 
     a->stop_self_at = UINT64_MAX;
     workers_signal(a->workers, SIGSTOP);
+    if (a->cfg->is_led)
+        return;
     (void) raise(SIGSTOP);
     party_paused(a->party, cc_monotonic_ms() - before);
 }

@@ -62,6 +62,8 @@ struct agent_cfg {
     const char     *report_file;  /* --report FILE, or NULL */
     bool            is_events_console; /* --event-log-handler console */
     int             verbosity;    /* -1 quiet, 0, 1, 2 */
+    bool            is_led; /* another ccrun started us, and suspends itself: on SIGTSTP we stop our workers and stay awake,
+                             * or the other nodes would take us for lost */
 };
 
 /* The variables of the workers' environment in a round, for --print-env as for the real thing.  Strings are borrowed from

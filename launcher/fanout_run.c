@@ -544,6 +544,12 @@ static bool is_stop(int signum)
     return signum == SIGTERM || signum == SIGINT || signum == SIGHUP || signum == SIGQUIT;
 }
 
+static void order_all(struct run *r, int signum)
+{
+    for (unsigned i = 0; i < r->n_started; i++)
+        order(&r->lines[i], signum);
+}
+
 static void on_signal(void *ctx, const struct signalfd_siginfo *info)
 {
     struct run *r = ctx;
@@ -553,16 +559,16 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *info)
     if (signum == SIGCHLD) {
         reap(r);
     } else if (signum == SIGTSTP) {
-        (void) raise(SIGSTOP); /* the nodes go on: a stopped agent could not be told to continue */
+        order_all(r, signum); /* agents stop their workers and stay awake: others would take them for lost */
+        (void) raise(SIGSTOP);
     } else if (is_stop(signum)) {
         if (!r->stopped_by)
             say(r, 0, "ccrun: %s: stopping %u node%s", cc_signal_name(signum, name), n_left(r), n_left(r) == 1 ? "" : "s");
         r->stopped_by = r->stopped_by ? r->stopped_by : signum;
         stop(r, signum);
         start_more(r);
-    } else if (signum != SIGCONT && signum != SIGWINCH) {
-        for (unsigned i = 0; i < r->n_started; i++)
-            order(&r->lines[i], signum);
+    } else if (signum != SIGWINCH) {
+        order_all(r, signum);
     }
 }
 

@@ -166,6 +166,7 @@ static int launch(struct options *o, const struct farend *far)
         print_warnings(o);
         status = show_or_run(&j);
     } else {
+        j.cfg.is_led = true;
         j.cfg.party.secret = far->data.secret;
         j.cfg.party.n_secret = far->data.n_secret;
         if (far->node_rank == 0)
