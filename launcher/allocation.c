@@ -260,9 +260,9 @@ static int refuse_crowd(const struct allocation *a, struct cc_err *err)
     if (a->n_tasks > 0)
         (void) snprintf(or_else, sizeof or_else, ", or say --nnodes %u to make each one a node of its own", a->n_tasks);
     return cc_fail(err, -EINVAL,
-                   "%u of us were started on this node (%s), and each starts the workers of the whole node: start one ccrun "
+                   "%u of us were started on %s node (%s), and each starts the workers of the whole node: start one ccrun "
                    "on each (srun --ntasks-per-node=1, mpirun --npernode 1)%s",
-                   a->crowd, a->crowd_from, or_else);
+                   a->crowd, a->is_crowd_elsewhere ? "another" : "this", a->crowd_from, or_else);
 }
 
 /* A script that starts us once on the first of several nodes wastes the others, and nobody would notice. */

@@ -42,9 +42,11 @@ struct allocation {
     const char *job_id_from;
     const char *iface, *iface_from; /* that the nodes reach each other by; NULL */
 
-    /* How many of us were started on this node, when that is more than one: each would start workers for all of it. */
+    /* How many of us were started on this node, or on the fullest, when that is more than one: each would start workers for
+     * all of it. */
     unsigned    crowd; /* 0: one, or not said */
     const char *crowd_from;
+    bool        is_crowd_elsewhere; /* that many on another node, and one on this */
     unsigned    n_tasks;   /* of us on all nodes */
     int         task_rank; /* which of them we are */
     const char *task_rank_from;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "launcher/allocation_read.h"
+#include "launcher/hetgroups.h"
 #include "launcher/hostfile.h"
 #include "launcher/oneline.h"
 #include "launcher/taskcount.h"
@@ -103,16 +104,17 @@ static int read_slurm_hosts(const struct reader *r, const char *list, bool is_wh
     return code;
 }
 
-/* How many tasks of the step are on our node. */
+/* How many tasks of the step are on our node, and on others: all tasks must come to the same conclusion, also the one that
+ * is alone on its node, or it would wait for nodes that were refused. */
 static int read_slurm_tasks(const struct reader *r, struct cc_err *err)
 {
     const char            *name = "SLURM_STEP_TASKS_PER_NODE", *text = reader_text(r, name);
-    unsigned               n = (unsigned) r->a->node_rank + 1, tasks = 0, rank = 0;
+    unsigned               ours = (unsigned) r->a->node_rank, n = r->a->nodes, tasks = 0, rank = 0, most;
     CC_AUTO_FREE unsigned *per_node = NULL;
     bool                   is_longer;
     int                    code;
 
-    if (!text || r->a->node_rank == ALLOCATION_NO_RANK)
+    if (!text || r->a->node_rank == ALLOCATION_NO_RANK || ours >= n)
         return 0;
     per_node = calloc(n, sizeof *per_node);
     if (!per_node)
@@ -124,7 +126,13 @@ static int read_slurm_tasks(const struct reader *r, struct cc_err *err)
         code = reader_number(r, "SLURM_PROCID", TASKS_MAX, &rank, err);
     if (code < 0)
         return code;
-    set_crowd(r, per_node[n - 1], name, tasks, (int) rank, "SLURM_PROCID");
+    most = per_node[ours];
+    if (most < 2) {
+        for (unsigned i = 0; i < n; i++)
+            most = per_node[i] > most ? per_node[i] : most;
+        r->a->is_crowd_elsewhere = most > 1;
+    }
+    set_crowd(r, most, name, tasks, (int) rank, "SLURM_PROCID");
     return 0;
 }
 
@@ -166,18 +174,32 @@ static int read_slurm_step(const struct reader *r, struct cc_err *err)
     return code < 0 ? code : read_slurm_tasks(r, err);
 }
 
+/* All parts of a heterogeneous job are ours, although the plain variables speak of the first. */
+static int read_slurm_parts(const struct reader *r, unsigned n, struct cc_err *err)
+{
+    size_t each[HETGROUPS_MAX];
+    int    code = hetgroups_hosts(r->m, n, &r->a->hosts, each, err);
+
+    r->a->nodes = 0;
+    if (code == 0)
+        reader_listed(r, "SLURM_JOB_NODELIST_HET_GROUP_*");
+    return code;
+}
+
 /* In the batch script, in the shell of salloc, or below an mpirun there: of the step that made our environment, if any, only
  * mpirun knows what it is. */
 static int read_slurm_job(const struct reader *r, bool is_launched, struct cc_err *err)
 {
-    int code = 0;
+    int code = 0, n_parts = is_launched ? 0 : hetgroups_count(r->m, err);
 
     if (!is_launched) {
         r->a->role = ALLOCATION_HEAD;
         code = reader_nodes(r, first_set(r, "SLURM_JOB_NUM_NODES", "SLURM_NNODES"), err);
     }
-    if (code < 0 || r->a->crowd > 0)
-        return code;
+    if (code < 0 || n_parts < 0 || r->a->crowd > 0)
+        return code < 0 ? code : n_parts < 0 ? n_parts : 0;
+    if (n_parts > 1)
+        return read_slurm_parts(r, (unsigned) n_parts, err);
     return read_slurm_hosts(r, first_set(r, "SLURM_JOB_NODELIST", "SLURM_NODELIST"), !is_launched, err);
 }
 

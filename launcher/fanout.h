@@ -42,6 +42,8 @@ struct fanout {
     const char     *who;      /* the option or system that names the nodes */
     const char     *program;  /* "ssh", "srun": for sentences */
     struct hostlist hosts;    /* by node rank */
+    size_t         *part;     /* srun: how many of the hosts belong to each part of a heterogeneous job */
+    unsigned        n_parts;  /* 0: it is none */
     unsigned        min_nodes, max_nodes, n_spares;
     struct fanout_line *lines;
     unsigned        n_lines;

@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 #include "launcher/fanout.h"
+#include "launcher/hetgroups.h"
 #include "launcher/launchdata.h"
 #include "launcher/machine.h"
 #include "launcher/plan.h"
+#include "launcher/taskcount.h"
 #include "store/base/cleanup.h"
 
-enum { HELP_MAX = 256 * 1024, ARGS_MAX = 24 };
+enum { HELP_MAX = 256 * 1024, ARGS_MAX = 24, TASKS_TEXT_MAX = 24 };
 
 /* ---- which nodes */
 
@@ -29,20 +31,39 @@ static unsigned wanted_nodes(const struct options *o)
     return !options_is_given(o, OPTION_nnodes) || n > HOSTLIST_MAX ? HOSTLIST_MAX : (unsigned) n;
 }
 
-/* A job that asks for fewer nodes than the batch script has takes the first. */
-int fanout_srun_hosts(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err)
+static int plain_hosts(struct fanout *f, char *const *env, struct cc_err *err)
 {
-    const char *list = machine_variable(env, "SLURM_JOB_NODELIST"), *id = machine_variable(env, "SLURM_JOB_ID");
-    unsigned    n = wanted_nodes(o), n_spares = o->spares > 0 && o->spares < HOSTLIST_MAX ? (unsigned) o->spares : 0;
+    const char *list = machine_variable(env, "SLURM_JOB_NODELIST");
     int         r;
 
-    f->program = "srun";
-    f->who = "Slurm";
     if (!list)
         return cc_fail(err, -EINVAL, "SLURM_JOB_ID is set and SLURM_JOB_NODELIST is not: which nodes are the job's?");
     r = hostlist_nodes(&f->hosts, "SLURM_JOB_NODELIST", list, err);
     if (r == 0 && f->hosts.n == 0)
         return cc_fail(err, -EINVAL, "SLURM_JOB_NODELIST is empty: which nodes are the job's?");
+    return r;
+}
+
+static int part_hosts(struct fanout *f, const struct machine *m, unsigned n, struct cc_err *err)
+{
+    f->part = fanout_take(f, n * sizeof *f->part);
+    f->n_parts = n;
+    return f->part ? hetgroups_hosts(m, n, &f->hosts, f->part, err) : cc_fail(err, -ENOMEM, "no memory for %u parts", n);
+}
+
+/* A job that asks for fewer nodes than the batch script has takes the first. */
+int fanout_srun_hosts(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err)
+{
+    const struct machine m = { .root = "", .env = env };
+    const char          *id = machine_variable(env, "SLURM_JOB_ID");
+    unsigned n = wanted_nodes(o), n_spares = o->spares > 0 && o->spares < HOSTLIST_MAX ? (unsigned) o->spares : 0;
+    int      r, n_parts = hetgroups_count(&m, err);
+
+    f->program = "srun";
+    f->who = "Slurm";
+    if (n_parts < 0)
+        return n_parts;
+    r = n_parts > 1 ? part_hosts(f, &m, (unsigned) n_parts, err) : plain_hosts(f, env, err);
     if (r == 0 && n > 0 && f->hosts.n > n + n_spares)
         f->hosts.n = n + n_spares;
     (void) snprintf(f->job, sizeof f->job, "%.63s", id ? id : "");
@@ -135,7 +156,8 @@ static const struct {
     { "--cpu-bind=none", "--cpu-bind" }, { "--external-launcher", "--external-launcher" },
 };
 
-static int srun_argv(struct fanout *f, const struct options *o, const char *help, char ***ret)
+/* One task on each of the n nodes of the line. */
+static int srun_argv(struct fanout *f, struct fanout_line *l, const struct options *o, const char *help, int part)
 {
     char **argv = fanout_take(f, ARGS_MAX * sizeof *argv);
     size_t n = 0;
@@ -143,8 +165,10 @@ static int srun_argv(struct fanout *f, const struct options *o, const char *help
     if (!argv)
         return -ENOMEM;
     argv[n++] = fanout_copy(f, "srun");
-    argv[n++] = fanout_format(f, "--nodes=%zu", f->hosts.n);
-    argv[n++] = fanout_format(f, "--ntasks=%zu", f->hosts.n);
+    if (part >= 0)
+        argv[n++] = fanout_format(f, "--het-group=%d", part);
+    argv[n++] = fanout_format(f, "--nodes=%u", l->n);
+    argv[n++] = fanout_format(f, "--ntasks=%u", l->n);
     for (size_t i = 0; i < sizeof srun_options / sizeof *srun_options; i++)
         if (!srun_options[i].needs || knows(help, srun_options[i].needs))
             argv[n++] = fanout_copy(f, srun_options[i].text);
@@ -162,41 +186,119 @@ static int srun_argv(struct fanout *f, const struct options *o, const char *help
     for (size_t i = 0; i < n; i++)
         if (!argv[i])
             return -ENOMEM;
-    *ret = argv;
+    l->argv = argv;
     return 0;
 }
 
-/* --ntasks-per-node of the batch script, where it says more than one: so many workers, not so many agents. */
-static int add_nproc(struct fanout *f, struct fanout_line *l, char *const *env)
-{
-    const char *text = machine_variable(env, "SLURM_NTASKS_PER_NODE");
-    char       *setting;
+/* ---- how many workers each node has */
 
-    if (!text || strtoul(text, NULL, 10) < 2)
+/* Of n nodes, as the batch script asked for tasks; 0: it did not, what is in `ret` then is no wish of anybody.  `part`: of a
+ * heterogeneous job, else -1. */
+static int read_tasks(const struct machine *m, int part, unsigned *ret, size_t n, struct cc_err *err)
+{
+    static const char *const wishes[] = { "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE" };
+    const char              *name = "SLURM_TASKS_PER_NODE", *text;
+    bool                     is_wish = false, is_longer;
+
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
+        is_wish |= (part < 0 ? machine_env(m, wishes[i]) : hetgroups_env(m, wishes[i], (unsigned) part)) != NULL;
+    text = part < 0 ? machine_env(m, name) : hetgroups_env(m, name, (unsigned) part);
+    if (!text && part < 0)
+        text = machine_env(m, wishes[1]); /* in a container that has little of it */
+    if (!is_wish || !text)
         return 0;
-    setting = fanout_format(f, "nproc-per-node=%s", text);
-    return setting ? launchdata_text(&l->block, LAUNCHDATA_SET, setting) : -ENOMEM;
+    if (text == machine_env(m, wishes[1])) {
+        for (size_t i = 0; i < n; i++)
+            ret[i] = (unsigned) strtoul(text, NULL, 10);
+        return 1;
+    }
+    return taskcount_parse(name, text, ret, n, &is_longer, err) < 0 ? -EINVAL : 1;
 }
 
+static int add_runs(struct fanout *f, struct cc_buf *text, const unsigned *tasks)
+{
+    int r = 0;
+
+    for (size_t i = 0, n; r == 0 && i < f->hosts.n; i += n) {
+        char item[TASKS_TEXT_MAX];
+        int  len;
+
+        for (n = 1; i + n < f->hosts.n && tasks[i + n] == tasks[i]; n++)
+            ;
+        len = snprintf(item, sizeof item, "%s%u(x%zu)", i > 0 ? "," : "", tasks[i], n);
+        r = cc_buf_add(text, item, (size_t) len);
+    }
+    return r < 0 ? r : cc_buf_add(text, "", 1);
+}
+
+/* The tasks of the batch script, where a node has more than one: so many workers, not so many agents.  A part of a
+ * heterogeneous job that asked for none has one a node, as srun would make it.  Empty: nobody has more. */
+static int find_tasks(struct fanout *f, struct cc_buf *ret, char *const *env, struct cc_err *err)
+{
+    const struct machine   m = { .root = "", .env = env };
+    CC_AUTO_FREE unsigned *tasks = calloc(f->hosts.n, sizeof *tasks);
+    unsigned               most = 0;
+    int                    r = tasks ? 0 : cc_fail(err, -ENOMEM, "no memory for %zu nodes", f->hosts.n);
+
+    for (size_t i = 0; tasks && i < f->hosts.n; i++)
+        tasks[i] = 1;
+    if (r == 0 && f->n_parts == 0)
+        r = read_tasks(&m, -1, tasks, f->hosts.n, err);
+    for (size_t i = 0, at = 0; r >= 0 && i < f->n_parts && at < f->hosts.n; at += f->part[i++])
+        r = read_tasks(&m, (int) i, tasks + at, at + f->part[i] > f->hosts.n ? f->hosts.n - at : f->part[i], err);
+    for (size_t i = 0; r >= 0 && i < f->hosts.n; i++)
+        most = tasks[i] > most ? tasks[i] : most;
+    if (r < 0 || most < 2)
+        return r < 0 ? r : 0;
+    r = add_runs(f, ret, tasks);
+    return r < 0 ? cc_fail(err, r, "no memory for the tasks of %zu nodes", f->hosts.n) : 0;
+}
+
+/* ---- the lines */
+
+static int make_block(struct fanout *f, struct fanout_line *l, const char *tasks, struct cc_err *err)
+{
+    char first[16];
+    int  r = cc_buf_add(&l->block, cc_buf_data(&f->common), cc_buf_len(&f->common));
+
+    (void) snprintf(first, sizeof first, "%u", l->first);
+    if (r == 0)
+        r = launchdata_text(&l->block, LAUNCHDATA_FIRST, first);
+    if (r == 0 && tasks)
+        r = launchdata_text(&l->block, LAUNCHDATA_TASKS, tasks);
+    return r < 0 ? cc_fail(err, r, "the data of the job cannot be written: %s", strerror(-r)) : launchdata_finish(&l->block, err);
+}
+
+/* Each part of a heterogeneous job has a srun of its own: one for all parts, with colons between, hands its standard input
+ * to the tasks of the first alone (seen with 22.05). */
 int fanout_srun_lines(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err)
 {
-    CC_AUTO_FREE char  *help = malloc(HELP_MAX);
-    struct fanout_line *l = fanout_take(f, sizeof *l);
-    int                 r;
+    unsigned           n_lines = f->n_parts > 0 ? f->n_parts : 1, first = 0, left = (unsigned) f->hosts.n;
+    CC_AUTO_FREE char *help = malloc(HELP_MAX);
+    char             **mine = srun_environ(f, env);
+    struct cc_buf      tasks = { 0 };
+    int                r = 0;
 
-    if (!help || !l)
-        return cc_fail(err, -ENOMEM, "no memory for %zu nodes", f->hosts.n);
-    l->n = (unsigned) f->hosts.n;
-    l->env = srun_environ(f, env);
-    f->lines = l;
-    f->n_lines = 1;
-    r = l->env ? ask_srun(help, HELP_MAX, l->env, err) : cc_fail(err, -ENOMEM, "no memory for the environment");
-    if (r < 0)
-        return r;
-    r = srun_argv(f, o, help, &l->argv);
+    f->lines = fanout_take(f, n_lines * sizeof *f->lines);
+    if (!help || !f->lines || !mine)
+        r = cc_fail(err, -ENOMEM, "no memory for %zu nodes", f->hosts.n);
     if (r == 0)
-        r = cc_buf_add(&l->block, cc_buf_data(&f->common), cc_buf_len(&f->common));
+        r = find_tasks(f, &tasks, env, err);
     if (r == 0)
-        r = add_nproc(f, l, env);
-    return r < 0 ? cc_fail(err, r, "the data of the job cannot be written: %s", strerror(-r)) : launchdata_finish(&l->block, err);
+        r = ask_srun(help, HELP_MAX, mine, err);
+    for (; r == 0 && left > 0; first += f->lines[f->n_lines - 1].n) {
+        int                 part = f->n_parts > 0 ? (int) f->n_lines : -1;
+        struct fanout_line *l = &f->lines[f->n_lines++];
+
+        l->first = first;
+        l->n = part >= 0 && f->part[part] < left ? (unsigned) f->part[part] : left;
+        l->env = mine;
+        left -= l->n;
+        if (srun_argv(f, l, o, help, part) < 0)
+            r = cc_fail(err, -ENOMEM, "no memory for the command line of srun");
+        else
+            r = make_block(f, l, cc_buf_len(&tasks) > 0 ? (const char *) cc_buf_data(&tasks) : NULL, err);
+    }
+    cc_buf_free(&tasks);
+    return r;
 }

@@ -15,6 +15,7 @@
 
 #include "launcher/machine.h"
 #include "launcher/options_rows.h"
+#include "launcher/taskcount.h"
 #include "store/base/cleanup.h"
 
 enum { NODE_RANK_MAX = 1 << 20, TELL_MAX = 128 };
@@ -61,8 +62,8 @@ static int find_rank(struct farend *f, char *const *here, struct cc_err *err)
 {
     static const char name[] = "node-rank=";
     const char       *text = machine_variable(here, "SLURM_NODEID");
+    unsigned long     n, first = f->data.first ? strtoul(f->data.first, NULL, 10) : 0;
     char             *end;
-    unsigned long     n;
 
     (void) allocation_switches(machine_variable(here, "SLURM_TOPOLOGY_ADDR"),
                                machine_variable(here, "SLURM_TOPOLOGY_ADDR_PATTERN"), f->group,
@@ -71,12 +72,13 @@ static int find_rank(struct farend *f, char *const *here, struct cc_err *err)
         if (strncmp(f->data.set[i], name, sizeof name - 1) != 0)
             continue;
         text = f->data.set[i] + sizeof name - 1;
+        first = 0;
         f->group[0] = '\0';
     }
     n = text ? strtoul(text, &end, 10) : 0;
-    if (!text || *text < '0' || *text > '9' || *end || n > NODE_RANK_MAX)
+    if (!text || *text < '0' || *text > '9' || *end || n > NODE_RANK_MAX || first > NODE_RANK_MAX)
         return cc_fail(err, -EPROTO, "this node's rank is not known: '%.40s'", text ? text : "");
-    f->node_rank = (unsigned) n;
+    f->node_rank = (unsigned) (first + n);
     return 0;
 }
 
@@ -243,10 +245,27 @@ static int suggest(const struct farend *f, struct options *o, const char *settin
     return cc_fail(err, -EPROTO, "the head of this job has another version of ccrun: '%.80s' is not known here", setting);
 }
 
+/* A node without tasks has a worker all the same: an agent that has none is no node. */
+static int suggest_tasks(const struct farend *f, struct options *o, struct cc_err *err)
+{
+    size_t                 n = (size_t) f->node_rank + 1;
+    CC_AUTO_FREE unsigned *tasks = calloc(n, sizeof *tasks);
+    char                   text[16];
+    bool                   is_longer;
+    int                    r = tasks ? 0 : cc_fail(err, -ENOMEM, "no memory for the tasks of %zu nodes", n);
+
+    if (r == 0)
+        r = taskcount_parse("SLURM_TASKS_PER_NODE", f->data.tasks, tasks, n, &is_longer, err);
+    if (r < 0)
+        return r;
+    (void) snprintf(text, sizeof text, "%u", tasks[f->node_rank] > 0 ? tasks[f->node_rank] : 1);
+    return options_suggest(o, OPTION_nproc_per_node, text, "SLURM_TASKS_PER_NODE", err);
+}
+
 int farend_suggest(const struct farend *f, struct options *o, struct cc_err *err)
 {
     char rank[16];
-    int  r = 0;
+    int  r = f->data.tasks ? suggest_tasks(f, o, err) : 0;
 
     for (unsigned i = 0; r == 0 && i < f->data.n_set; i++)
         r = suggest(f, o, f->data.set[i], err);

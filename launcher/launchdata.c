@@ -141,6 +141,8 @@ static int take(struct launchdata *d, const struct record *r, struct counts *c)
     case LAUNCHDATA_OWN:  d->own[c->owns++] = r->text; return 0;
     case LAUNCHDATA_PREFER: d->prefer[c->prefers++] = r->text; return 0;
     case LAUNCHDATA_DIR:  d->dir = r->text; return 0;
+    case LAUNCHDATA_FIRST: d->first = r->text; return 0;
+    case LAUNCHDATA_TASKS: d->tasks = r->text; return 0;
     case LAUNCHDATA_WHO:  d->who = r->text; return 0;
     case LAUNCHDATA_MARK: d->mark = r->text; return 0;
     case LAUNCHDATA_SECRET:

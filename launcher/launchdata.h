@@ -27,6 +27,8 @@ enum launchdata_tag {
     LAUNCHDATA_PREFER = 'p',  /* the same, but where the node has none it takes ours */
     LAUNCHDATA_DIR = 'd',     /* the working directory */
     LAUNCHDATA_SET = 's',     /* "nnodes=2": what the user left to us, by the option's long name */
+    LAUNCHDATA_FIRST = 'f',   /* the node rank of the first of the nodes that Slurm numbers from 0 */
+    LAUNCHDATA_TASKS = 't',   /* how many workers each node has: "2(x2),1(x1)" (taskcount.h) */
     LAUNCHDATA_WHO = 'w',     /* who says so: "--hosts" */
     LAUNCHDATA_MARK = 'm',    /* how the lines begin that are for whoever sent this */
     LAUNCHDATA_SECRET = 'k',  /* that all agents of the job know */
@@ -36,6 +38,7 @@ struct launchdata { /* points into the block */
     char      **argv, **env;  /* NULL-terminated */
     char      **own, **prefer; /* the same */
     const char *dir, *who, *mark;
+    const char *first, *tasks; /* NULL: not said */
     const char *set[LAUNCHDATA_SETTINGS_MAX];
     unsigned    n_set;
     const uint8_t *secret;

@@ -11,9 +11,40 @@ exec env SLURM_JOB_ID="$job" SLURM_JOB_NODELIST='x[1-9]' SLURM_NNODES=9 SLURM_ST
     SLURM_NODEID="$node" SLURM_PROCID="$node" SLURM_LOCALID=0 "$@"
 EOW
 chmod +x "$SHARED/step"
+
+# batch N [NAME=VALUE...] command...: in the batch script of a job with N nodes
+cat >"$SHARED/batch" <<'EOW'
+#!/bin/sh
+n=$1; shift
+rm -f srun.log
+exec env SLURM_JOB_ID="$job" SLURM_JOB_NODELIST="127.0.0.[1-$n]" SLURM_JOB_NUM_NODES="$n" "$@"
+EOW
+chmod +x "$SHARED/batch"
+
+# A srun that starts its tasks here.  Each gets all of its standard input.
+mkdir "$SHARED/bin"
+cat >"$SHARED/bin/srun" <<'EOW'
+#!/bin/bash
+[ "$1" != --help ] || { echo '--mpi --overlap --cpu-bind'; exit; }
+echo "srun $*" >>srun.log
+for word; do case $word in --nodes=*) n=${word#*=} ;; esac; done
+while [ "$1" != sh ]; do shift; done
+exec 3<&0
+for ((i = 0; i < n; i++)); do mkfifo "$T/in.$$.$i"; done
+for ((i = 0; i < n; i++)); do
+    SLURM_NODEID=$i SLURM_STEP_ID=0 "$@" <"$T/in.$$.$i" 3<&- &
+done
+tee "$T"/in.$$.* <&3 >/dev/null &
+status=0
+for job in $(jobs -p | head -n "$n"); do wait "$job" || status=$?; done
+exit $status
+EOW
+chmod +x "$SHARED/bin/srun"
 words <<'EOW'
 step=$SHARED/step
 export job="$("$SUPPORT/freeport")" # any number: the port follows from it
+export PATH="$SHARED/bin:$PATH"
+batch=$SHARED/batch
 say='echo "$RANK/$WORLD_SIZE node $GROUP_RANK/$GROUP_WORLD_SIZE local $LOCAL_RANK/$LOCAL_WORLD_SIZE job $TORCHELASTIC_RUN_ID"'
 EOW
 
@@ -64,6 +95,78 @@ for task in 0 1 2 3; do
 done
 ends "$p0" 0; ends "$p1" 0; ends "$p2" 0; ends "$p3" 0
 for task in 0 1 2 3; do same "$task/4 node $task/4 local 0/1 job $job.0" "$(cat t$task.out)"; done
+EOF
+
+it 'refuses uneven tasks of a step on every node, also where one is alone, and makes each a node (C19)' <<'EOF'
+uneven() { # TASK NODE
+    step_task=$1 step_node=$2; shift 2
+    "$step" "$step_node" '127.0.0.[1-2]' 2 SLURM_STEP_TASKS_PER_NODE='2,1' SLURM_STEP_NUM_TASKS=3 SLURM_PROCID="$step_task" "$@"
+}
+expect_status 2 uneven 0 0 "$CCRUN" --no-python touch started
+has err 'ccrun: error: 2 of us were started on this node (SLURM_STEP_TASKS_PER_NODE)' '--nnodes 3'
+expect_status 2 uneven 2 1 "$CCRUN" --no-python touch started
+has err 'ccrun: error: 2 of us were started on another node (SLURM_STEP_TASKS_PER_NODE)' '--nnodes 3'
+[ ! -e started ]
+for task in 0 1 2; do
+    bg t$task "$step" $((task / 2)) '127.0.0.[1-2]' 2 SLURM_STEP_TASKS_PER_NODE='2,1' SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=$task \
+        "$CCRUN" --nnodes 3 --no-python sh -c "$say"
+    eval "p$task=$pid"
+done
+ends "$p0" 0; ends "$p1" 0; ends "$p2" 0
+for task in 0 1 2; do same "$task/3 node $task/3 local 0/1 job $job.0" "$(cat t$task.out)"; done
+EOF
+
+it 'gives each node as many workers as the batch script asked for tasks there, be they uneven' <<'EOF'
+expect_status 0 "$batch" 3 SLURM_NTASKS=5 SLURM_TASKS_PER_NODE='2(x2),1' "$CCRUN" --no-python sh -c "$say"
+same '0/5 node 0/3 local 0/2,1/5 node 0/3 local 1/2,2/5 node 1/3 local 0/2,3/5 node 1/3 local 1/2,4/5 node 2/3 local 0/1' \
+    "$(sed 's/ job .*//' out | sort | paste -sd,)"
+has srun.log '--nodes=3 --ntasks=3 --ntasks-per-node=1'
+expect_status 0 "$batch" 3 SLURM_NTASKS=5 SLURM_TASKS_PER_NODE='2(x2),1' "$CCRUN" --nnodes 2 --no-python sh -c "$say"
+same 4 "$(grep -c '/4 node [01]/2 local [01]/2' out)"
+expect_status 0 "$batch" 3 SLURM_NTASKS=5 SLURM_TASKS_PER_NODE='2(x2),1' "$CCRUN" --nproc-per-node 1 --no-python sh -c "$say"
+same 3 "$(grep -c '/3 node [012]/3 local 0/1' out)"
+expect_status 0 "$batch" 2 SLURM_TASKS_PER_NODE='4(x2)' "$CCRUN" --no-python sh -c "$say" # nobody asked for tasks
+same 2 "$(grep -c '/2 node [01]/2 local 0/1' out)"
+expect_status 2 "$batch" 3 SLURM_NTASKS=4 SLURM_TASKS_PER_NODE='2(x2)' "$CCRUN" --no-python sh -c "$say"
+has err "ccrun: error: SLURM_TASKS_PER_NODE '2(x2)' is for 2 nodes; there are 3"
+EOF
+
+it 'takes all parts of a heterogeneous job for one, with the tasks of each' <<'EOF'
+parts() { # LIST0 LIST1 command...
+    parts_0=$1 parts_1=$2; shift 2
+    "$batch" 1 SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_0="$parts_0" SLURM_JOB_NODELIST_HET_GROUP_1="$parts_1" \
+        SLURM_NTASKS_HET_GROUP_1=3 SLURM_TASKS_PER_NODE_HET_GROUP_0=1 SLURM_TASKS_PER_NODE_HET_GROUP_1=2,1 "$@"
+}
+expect_status 0 parts 127.0.0.1 '127.0.0.[2-3]' "$CCRUN" --no-python sh -c "$say"
+same '0/4 node 0/3 local 0/1,1/4 node 1/3 local 0/2,2/4 node 1/3 local 1/2,3/4 node 2/3 local 0/1' \
+    "$(sed 's/ job .*//' out | sort | paste -sd,)"
+has srun.log 'srun --het-group=0 --nodes=1 --ntasks=1 ' 'srun --het-group=1 --nodes=2 --ntasks=2 '
+expect_status 0 parts 127.0.0.1 '127.0.0.[2-3]' "$CCRUN" --nnodes 2 --no-python sh -c "$say"
+same 3 "$(grep -c '/3 node [01]/2' out)"
+has srun.log 'srun --het-group=1 --nodes=1 --ntasks=1 '
+expect_status 2 parts 127.0.0.1 '127.0.0.[1-2]' "$CCRUN" --no-python true
+has err "ccrun: error: node '127.0.0.1' is in two parts of this heterogeneous Slurm job" 'srun --het-group=0'
+expect_status 0 parts 127.0.0.1 '127.0.0.[1-2]' "$CCRUN" --standalone --no-python true
+expect_status 2 parts 127.0.0.1 '' "$CCRUN" --no-python true
+has err 'ccrun: error: SLURM_HET_SIZE=2, and SLURM_JOB_NODELIST_HET_GROUP_1 is not set'
+EOF
+
+it 'Ctrl-Z at the head suspends the workers of all nodes, and fg wakes them: no node is lost' <<'EOF'
+bg head "$batch" 2 "$CCRUN" --rdzv-conf keep_alive_interval=1,keep_alive_max_attempt=1 --no-python \
+    sh -c 'echo $$ >pid.$RANK; echo up; while [ ! -e go ]; do sleep 0.02; done'
+head=$pid
+wait_for '[ "$(grep -cx up head.out)" = 2 ]'
+state() { sed 's/.*) //; s/ .*//' "/proc/$1/stat"; }
+kill -TSTP "$head"
+for p in "$head" $(cat pid.0 pid.1); do wait_for "[ \$(state $p) = T ]"; done
+from=$(now_ms)
+touch go
+wait_for '[ "$(now_ms)" -gt $((from + 1800)) ]' # longer than a node may be silent
+for p in "$head" $(cat pid.0 pid.1); do same T "$(state "$p")"; done
+kill -CONT "$head"
+ends "$head" 0
+lacks head.err lost
+same 2 "$(grep -cx up head.out)"
 EOF
 
 it 'keeps what the user said, and shows where each value comes from' <<'EOF'

@@ -49,6 +49,52 @@ same 4 "$(grep -c ' of 4: node[12] [01] of 2' $job.out)"
 same 4 "$(grep -cx "cpus 2 $(on 1 grep Cpus_allowed_list /proc/self/status | tr "\t" " ")" $job.out)"
 E
 
+it 'has the uneven tasks of the batch script for workers, and all parts of a heterogeneous job' <<'E'
+batch -N3 -n5 <<S
+echo "\$SLURM_TASKS_PER_NODE"
+"$CCRUN" --no-python sh -c '$who'
+! srun "$CCRUN" --no-python touch started
+srun "$CCRUN" --nnodes 5 --no-python sh -c '$who'
+S
+ended COMPLETED
+matches $job.out '^3,1\(x2\)|2\(x2\),1$'
+same 5 "$(grep -c ' of 5: node[123] [012] of [123], node [012] of 3$' $job.out)"
+same 5 "$(grep -c ' of 5: node[123] 0 of 1, node [01234] of 5$' $job.out)"
+[ ! -e started ]
+batch -N1 : -N2 -n3 <<S
+"$CCRUN" --no-python sh -c '$who'
+srun --het-group=0 -n1 "$CCRUN" --no-python sh -c '$who' : --het-group=1 -n2 "$CCRUN" --no-python sh -c '$who'
+echo status \$?
+S
+wait_for 'grep -qx "status 0" $job.out' 20 # of such a job the state is one for each part
+grep -E '^[0-3] of 4' $job.out | sort >lines
+same '0 of 4: node1 0 of 1, node 0 of 3
+1 of 4: node2 0 of 2, node 1 of 3
+2 of 4: node2 1 of 2, node 1 of 3
+3 of 4: node3 0 of 1, node 2 of 3' "$(cat lines)"
+same 3 "$(grep -c '^[0-2] of 3: node[123] 0 of 1, node [012] of 3$' $job.out)"
+nothing_left
+E
+
+it 'goes to sleep with the workers of all nodes on Ctrl-Z, and wakes with them' <<'E'
+batch -N2 <<S
+exec "$CCRUN" --rdzv-conf keep_alive_interval=1,keep_alive_max_attempt=1 --no-python \
+    sh -c 'echo up; trap "exit 0" USR1; while :; do sleep 0.05; done'
+S
+wait_for 'test "$(grep -cx up $job.out)" = 2'
+head=$(on 1 pgrep -of 'crun --rdzv-conf')
+sleeping() { for node in 1 2; do on $node ps -eo stat,args | grep -q '^T.*sh -c echo up'; done; }
+on 1 kill -TSTP "$head"
+wait_for sleeping
+from=$(now_ms)
+wait_for '[ "$(now_ms)" -gt $((from + 1800)) ]' # longer than a node may be silent
+on 1 kill -CONT "$head"
+on 1 kill -USR1 "$head"
+ended COMPLETED
+lacks $job.out lost
+same 2 "$(grep -cx up $job.out)"
+E
+
 it 'uses no more nodes than it is told to' <<'E'
 batch -N3 <<S
 "$CCRUN" --nnodes 2 --no-python sh -c '$who'

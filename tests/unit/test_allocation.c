@@ -164,6 +164,44 @@ Test(allocation, several_of_us_on_a_node_of_a_step_are_refused_unless_each_is_a_
     OPTIONS("n19", "--nnodes 1", "1 - - -", CROWD("1", "3"));
 }
 
+Test(allocation, uneven_tasks_of_a_step_are_refused_where_one_is_alone_too)
+{
+#define UNEVEN(node, task) \
+    "SLURM_JOB_ID", "14", "SLURM_STEP_ID", "3", "SLURM_STEP_NODELIST", "n[18-20]", "SLURM_STEP_NUM_NODES", "3", \
+        "SLURM_STEP_NUM_TASKS", "5", "SLURM_STEP_TASKS_PER_NODE", "2(x2),1", "SLURM_NODEID", node, "SLURM_PROCID", task
+    OPTIONS("n20", "",
+            "2 of us were started on another node (SLURM_STEP_TASKS_PER_NODE), and each starts the workers of the whole node: "
+            "start one ccrun on each (srun --ntasks-per-node=1, mpirun --npernode 1), or say --nnodes 5 to make each one a node "
+            "of its own",
+            UNEVEN("2", "4"));
+    OPTIONS("n18", "--nnodes 5", "5 1 n18:29268 14.3", UNEVEN("0", "1"));
+    OPTIONS("n20", "--nnodes 5", "5 4 n18:29268 14.3", UNEVEN("2", "4"));
+    EXPECT("n20", "SLURM_STEP_TASKS_PER_NODE '2(x2)' is for 2 nodes; there are 3", "SLURM_JOB_ID", "14", "SLURM_STEP_ID", "3",
+           "SLURM_STEP_NUM_NODES", "3", "SLURM_STEP_TASKS_PER_NODE", "2(x2)", "SLURM_NODEID", "0");
+}
+
+#define PARTS(size, list1) \
+    "SLURM_JOB_ID", "14", "SLURM_JOB_NODELIST", "n17", "SLURM_JOB_NUM_NODES", "1", "SLURM_HET_SIZE", size, \
+        "SLURM_JOB_NODELIST_HET_GROUP_0", "n17", "SLURM_JOB_NODELIST_HET_GROUP_1", list1
+
+Test(allocation, the_parts_of_a_heterogeneous_job_are_one)
+{
+    EXPECT("n17", "head 3 0 n17:21931 14", PARTS("2", "m[1-2]"));
+    EXPECT("n17", "head 1 0 n17:21931 14", PARTS("1", "m[1-2]"));
+    EXPECT("m2", "member 3 2 n17:27625 14.0", PARTS("2", "m[1-2]"), "SLURM_STEP_ID", "0", "SLURM_STEP_NODELIST", "n17,m[1-2]",
+           "SLURM_STEP_NUM_NODES", "3", "SLURM_NODEID", "2"); /* of them all: Slurm merges the lists there */
+    EXPECT("n17", "SLURM_HET_SIZE='two' is not a number up to 128", PARTS("two", "m1"));
+    EXPECT("n17", "SLURM_HET_SIZE='129' is not a number up to 128", PARTS("129", "m1"));
+    EXPECT("n17", "SLURM_HET_SIZE=2, and SLURM_JOB_NODELIST_HET_GROUP_1 is not set: which nodes are the job's?",
+           PARTS("2", ""));
+    EXPECT("n17", "SLURM_JOB_NODELIST_HET_GROUP_1 'm[1': position 2: this '[' is not closed", PARTS("2", "m[1"));
+    EXPECT("n17",
+           "node 'n17' is in two parts of this heterogeneous Slurm job (SLURM_JOB_NODELIST_HET_GROUP_*), and two agents would take "
+           "the same CPUs and GPUs there: start ccrun on one part, as 'srun --het-group=0 --ntasks-per-node=1 ccrun ...', or say "
+           "--standalone for this node alone",
+           PARTS("2", "n[16-17]"));
+}
+
 Test(allocation, what_somebody_said_is_kept)
 {
     OPTIONS("n19", "--nnodes 2 --node-rank 0", "2 0 n18:29268 14.3", STEP("1"));

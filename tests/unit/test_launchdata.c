@@ -22,6 +22,7 @@ static void make(struct cc_buf *b)
     cr_assert_eq(launchdata_text(b, LAUNCHDATA_WHO, "--hosts"), 0);
     cr_assert_eq(launchdata_text(b, LAUNCHDATA_MARK, "mark"), 0);
     cr_assert_eq(launchdata_text(b, LAUNCHDATA_SET, "nnodes=2"), 0);
+    cr_assert_eq(launchdata_text(b, LAUNCHDATA_TASKS, "2(x1),1(x1)"), 0);
     cr_assert_eq(launchdata_add(b, LAUNCHDATA_SECRET, "k\0y", 3), 0);
     cr_assert_eq(launchdata_finish(b, &err), 0);
 }
@@ -46,6 +47,7 @@ Test(launchdata, arrives_byte_for_byte)
     cr_assert_str_eq(d.dir, "/data");
     cr_assert_eq(d.n_set, 1);
     cr_assert_str_eq(d.set[0], "nnodes=2");
+    cr_assert_str_eq(d.tasks, "2(x1),1(x1)");
     cr_assert_eq(d.n_secret, 3);
     cr_assert_eq(memcmp(d.secret, "k\0y", 3), 0);
     launchdata_clear(&d);
@@ -97,7 +99,7 @@ Test(launchdata, refuses_a_block_that_is_cut_anywhere)
         }
         free(copy);
     }
-    cr_assert_eq(n_ok, 2);
+    cr_assert_eq(n_ok, 3);
     cc_buf_free(&b);
 }
 
