@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "agent/core/exitstatus.h"
 #include "agent/core/workerenv.h"
@@ -37,6 +38,9 @@ struct agent_cfg {
     unsigned                   omp_threads; /* OMP_NUM_THREADS when unset; 0: leave it unset */
     int                        stdin_rank;  /* local rank that gets our stdin; -1 none, -2 all */
     bool                       is_terminal_wanted; /* that worker gets the terminal too, if stdin is one */
+    const int                 *pass_fds;    /* descriptors that workers get with these numbers; see spawn.h */
+    unsigned                   n_pass_fds;
+    const mode_t              *umask;       /* of the workers; NULL: ours */
     bool                       is_cgroup;   /* --cgroup auto: use a cgroup of our own where one may be made */
 
     enum mpi_kind mpi;        /* what the workers' MPI library is served by */

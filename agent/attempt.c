@@ -104,6 +104,9 @@ static int start_worker(struct attempt *a, unsigned local_rank, struct cc_err *e
         .path = a->cfg->program,
         .argv = a->cfg->argv,
         .cgroup_fd = cgroup_fd(a->cgroup),
+        .pass = a->cfg->pass_fds,
+        .n_pass = a->cfg->n_pass_fds,
+        .umask = a->cfg->umask,
         .nofile = a->is_nofile_raised ? &a->nofile : NULL,
         .is_foreground = a->terminal->is_ours && a->cfg->stdin_rank == (int) local_rank,
     };

@@ -22,7 +22,6 @@ enum {
     ENV_MAX = 64,
     ENV_OURS_MAX = 8,
     ENV_LINE_MAX = 320,
-    WORKER_FD = 3,
 };
 
 struct member {
@@ -577,7 +576,7 @@ static int add_pmi1(struct mpijob *m, unsigned local_rank, int *ret_fd, struct c
     *ret_fd = pmi1_server_open(m->pmi1, local_rank, err);
     if (*ret_fd < 0)
         return *ret_fd;
-    add_env(m, "PMI_FD=%d", WORKER_FD);
+    add_env(m, "PMI_FD=%d", MPIJOB_FD);
     add_env(m, "PMI_RANK=%u", rank_of(m, local_rank));
     add_env(m, "PMI_SIZE=%u", m->round.world);
     add_env(m, "MPI_LOCALRANKID=%u", local_rank);

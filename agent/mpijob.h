@@ -12,6 +12,8 @@
 #include "agent/core/rdzv_msg.h"
 #include "store/base/err.h"
 
+enum { MPIJOB_FD = 3 }; /* where a worker finds its server of PMI-1 */
+
 enum mpi_kind {
     MPI_NONE,
     MPI_PMI1, /* MPICH and its relatives */
@@ -37,7 +39,7 @@ struct mpijob_cbs { /* none may call mpijob_*() back, but ready() */
 
 struct mpijob_worker { /* what a worker is started with */
     char *const *env;  /* NAME=VALUE, NULL-terminated; good until the next call */
-    int          fd;   /* becomes its descriptor 3; -1: none */
+    int          fd;   /* becomes its descriptor MPIJOB_FD; -1: none */
 };
 
 struct mpijob;

@@ -127,6 +127,40 @@ IN_CHILD static int set_fds(struct child *c)
     return 0;
 }
 
+IN_CHILD static bool is_passed(const struct child *c, long fd)
+{
+    unsigned i;
+
+    for (i = 0; i < c->req.n_pass && c->req.pass[i] != fd; i++)
+        ;
+    return i < c->req.n_pass;
+}
+
+/* Those that we were started with, so nothing of ours has their numbers. */
+IN_CHILD static int keep_passed(struct child *c)
+{
+    unsigned i;
+    long     r = 0;
+
+    for (i = 0; i < c->req.n_pass && r >= 0; i++)
+        r = sys(SYS_fcntl, c->req.pass[i], F_SETFD, 0, 0);
+    return r < 0 ? failed(c, "keep a descriptor of --pass-fds", r) : 0;
+}
+
+/* All but what is passed on: the gaps between. */
+IN_CHILD static long close_ranges(const struct child *c, unsigned from)
+{
+    unsigned i;
+    long     r = 0;
+
+    for (i = 0; i < c->req.n_pass && r == 0; i++) {
+        if (from < (unsigned) c->req.pass[i])
+            r = sys(SYS_close_range, from, c->req.pass[i] - 1, 0, 0);
+        from = (unsigned) c->req.pass[i] + 1;
+    }
+    return r < 0 ? r : sys(SYS_close_range, from, UINT_MAX, 0, 0);
+}
+
 struct dirent_raw { /* what getdents64 fills in */
     uint64_t      d_ino;
     int64_t       d_off;
@@ -136,7 +170,7 @@ struct dirent_raw { /* what getdents64 fills in */
 };
 
 /* Kernels before 5.9, and sandboxes that forbid close_range().  Never a loop to RLIMIT_NOFILE: that may be 10^6 and more. */
-IN_CHILD static void close_listed(long dir, long from)
+IN_CHILD static void close_listed(const struct child *c, long dir, long from)
 {
     union {
         struct dirent_raw align;
@@ -151,7 +185,7 @@ IN_CHILD static void close_listed(long dir, long from)
 
             for (; *s >= '0' && *s <= '9'; s++) /* NOLINT: the kernel has filled buf */
                 fd = fd * 10 + (*s - '0');
-            if (fd >= from && fd != dir)
+            if (fd >= from && fd != dir && !is_passed(c, fd))
                 (void) sys(SYS_close, fd, 0, 0, 0);
         }
     }
@@ -162,12 +196,12 @@ IN_CHILD static int close_rest(struct child *c)
 {
     long dir;
 
-    if (sys(SYS_close_range, first_unused(c), UINT_MAX, 0, 0) == 0)
+    if (close_ranges(c, (unsigned) first_unused(c)) == 0)
         return 0;
     dir = sys(SYS_openat, AT_FDCWD, (long) "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (dir < 0)
         return failed(c, "close the other descriptors", dir);
-    close_listed(dir, first_unused(c));
+    close_listed(c, dir, first_unused(c));
     return 0;
 }
 
@@ -202,7 +236,9 @@ IN_CHILD static int set_up(struct child *c)
     r = req->nofile ? sys(SYS_prlimit64, 0, RLIMIT_NOFILE, (long) req->nofile, 0) : 0;
     if (r < 0)
         return failed(c, "restore its limit of open files", r);
-    if (set_fds(c) < 0 || close_rest(c) < 0)
+    if (req->umask)
+        (void) sys(SYS_umask, *req->umask, 0, 0, 0);
+    if (set_fds(c) < 0 || keep_passed(c) < 0 || close_rest(c) < 0)
         return -1;
     reset_signals();
     return 0;

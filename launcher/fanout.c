@@ -321,6 +321,8 @@ int fanout_make(struct fanout *f, struct options *o, char **argv, char *const *e
     if (gethostname(f->host, sizeof f->host - 1) < 0 || f->host[0] == '\0')
         (void) snprintf(f->host, sizeof f->host, "localhost");
     r = f->way == FANOUT_SSH ? fanout_ssh_hosts(f, o, err) : fanout_srun_hosts(f, o, env, err);
+    if (r == 0 && o->pass_fds)
+        r = cc_fail(err, -EINVAL, "--pass-fds: %s starts agents on other nodes, which no descriptor of ours reaches", f->who);
     if (r == 0)
         r = suggest(f, o, err);
     if (r == 0)

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -184,6 +185,8 @@ static int choose_mpi(struct job *j, struct cc_err *err)
         j->mpi = mpilib_find(&req, j->mpi_why);
     else
         j->mpi = kinds[i].kind;
+    if (j->mpi == MPI_PMI1 && j->plan.n_pass_fds > 0 && j->plan.pass_fds[0] == MPIJOB_FD)
+        return cc_fail(err, -EINVAL, "--pass-fds: descriptor %d is that of MPI (--mpi none goes without)", MPIJOB_FD);
     if (j->mpi == MPI_PMIX && program_beside_us("ccrun-pmix", j->mpi_helper) < 0) {
         (void) cc_fail(err, -ENOENT, "--mpi pmix needs '%.300s', which is built where libpmix (libpmix-dev) is", j->mpi_helper);
         if (i < CC_COUNT(kinds))
@@ -263,6 +266,9 @@ static void fill_cfg(struct job *j)
         .omp_threads = j->nproc.n > 1 ? cpus_omp_threads(&j->cpus, j->nproc.n) : 0,
         .stdin_rank = j->plan.stdin_rank,
         .is_terminal_wanted = j->plan.stdin_rank >= 0 && (j->nproc.n == 1 || options_is_given(o, OPTION_stdin_to)),
+        .pass_fds = j->plan.pass_fds,
+        .n_pass_fds = j->plan.n_pass_fds,
+        .umask = o->umask ? &j->plan.umask : NULL,
         .is_cgroup = strcmp(o->cgroup, "auto") == 0,
         .mpi = j->mpi,
         .mpi_helper = j->mpi_helper,
@@ -310,6 +316,20 @@ static int suggest_grace(struct options *o, struct cc_err *err)
     return getpid() == 1 ? options_suggest(o, OPTION_shutdown_timeout, JOB_GRACE_AS_PID_1, "as process 1", err) : 0;
 }
 
+/* Before anything opens a file; and what we have opened all the same is closed on exec, as nothing is that we inherited. */
+static int check_pass_fds(const struct plan_values *p, struct cc_err *err)
+{
+    unsigned i;
+    int      flags;
+
+    for (i = 0; i < p->n_pass_fds; i++) {
+        flags = fcntl(p->pass_fds[i], F_GETFD);
+        if (flags < 0 || flags & FD_CLOEXEC)
+            return cc_fail(err, -EINVAL, "--pass-fds: ccrun was started without a descriptor %d", p->pass_fds[i]);
+    }
+    return 0;
+}
+
 int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *err)
 {
     int r;
@@ -323,6 +343,8 @@ int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *
         r = suggest_grace(o, err);
     if (r == 0)
         r = plan_resolve(&j->plan, o, j->random_id, err);
+    if (r == 0)
+        r = check_pass_fds(&j->plan, err);
     if (r == 0 && j->plan.hosting == PARTY_ALONE)
         r = resolve_host(j->plan.bind_host, j->bind_addr, err);
     if (r == 0)

@@ -95,6 +95,36 @@ static int parse_stdin(const char *text, int *ret, struct cc_err *err)
     return 0;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *) a - *(const int *) b;
+}
+
+static int parse_pass_fds(const char *const *list, struct plan_values *ret, struct cc_err *err)
+{
+    int64_t fd;
+
+    for (; list && *list; list++) {
+        if (pyvalue_int(*list, &fd) < 0 || fd < 3 || fd > PLAN_PASS_LAST)
+            return cc_fail(err, -EINVAL, "--pass-fds: '%.40s' is not a descriptor from 3 to %d", *list, PLAN_PASS_LAST);
+        if (ret->n_pass_fds == PLAN_PASS_MAX)
+            return cc_fail(err, -EINVAL, "--pass-fds: more than %d descriptors", PLAN_PASS_MAX);
+        ret->pass_fds[ret->n_pass_fds++] = (int) fd;
+    }
+    qsort(ret->pass_fds, ret->n_pass_fds, sizeof ret->pass_fds[0], by_number);
+    return 0;
+}
+
+static int parse_umask(const char *text, mode_t *ret, struct cc_err *err)
+{
+    unsigned long mode = text ? strtoul(text, NULL, 8) : 0;
+
+    if (text && (text[0] == '\0' || text[strspn(text, "01234567")] != '\0' || mode > 0777))
+        return cc_fail(err, -EINVAL, "--umask: '%.40s' is not an octal number from 0 to 777", text);
+    *ret = (mode_t) mode;
+    return 0;
+}
+
 static int parse_event_log(const char *text, bool *ret, struct cc_err *err)
 {
     *ret = is_text(text, "console");
@@ -241,6 +271,10 @@ static int resolve(struct plan_values *ret, struct options *o, const char *rando
         r = parse_event_log(o->event_log_handler, &ret->is_events_console, err);
     if (r == 0)
         r = parse_stdin(o->stdin_to, &ret->stdin_rank, err);
+    if (r == 0)
+        r = parse_pass_fds(o->pass_fds, ret, err);
+    if (r == 0)
+        r = parse_umask(o->umask, &ret->umask, err);
     ret->verbosity = resolve_verbosity(o);
     return r;
 }

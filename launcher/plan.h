@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "agent/party.h"
 #include "launcher/endpoint.h"
@@ -20,6 +21,7 @@
 #include "launcher/stopsignals.h"
 #include "store/base/err.h"
 
+enum { PLAN_PASS_MAX = 64, PLAN_PASS_LAST = 65535 }; /* how many descriptors, and the highest */
 enum { PLAN_STDIN_NONE = -1, PLAN_STDIN_ALL = -2, PLAN_NO_RANK = -1 };
 
 struct plan_timings { /* of the rendezvous, ms; see rdzv.h and member.h */
@@ -57,6 +59,9 @@ struct plan_values {
     uint64_t finish_timeout;                /* ms, 0: any time */
     int      preempt_signal;                /* 0: none */
     int      stop_signals[STOPSIGNALS_MAX]; /* 0 ends them */
+    int      pass_fds[PLAN_PASS_MAX];       /* n_pass_fds of them, ascending */
+    unsigned n_pass_fds;
+    mode_t   umask;                         /* only if --umask was given */
     int      stdin_rank;                    /* a local rank, PLAN_STDIN_NONE or PLAN_STDIN_ALL */
     bool     is_events_console;
     int      verbosity; /* -1 quiet, 0, 1, 2 ... */

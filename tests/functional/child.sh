@@ -36,6 +36,34 @@ probe --nproc-per-node 3 --log-dir l -t 3 7</dev/null
 same 3 "$(grep -c 'fds=0 1 2 $' out)"
 EOF
 
+it 'and those of --pass-fds' <<'EOF'
+probe --pass-fds 9,7 7</dev/null 8</dev/null 9<.
+is fds '0 1 2 7 9 '
+echo hello >f
+"$CCRUN" --nproc-per-node 2 --pass-fds 3 --no-python sh -c 'test $RANK = 0 || exit 0; cat <&3' 3<f >out
+same hello "$(cat out)"
+expect_status 2 "$CCRUN" --pass-fds 7,9 --no-python true 7</dev/null
+has err 'ccrun was started without a descriptor 9'
+expect_status 2 "$CCRUN" --pass-fds 2 --no-python true
+has err "--pass-fds: '2' is not a descriptor from 3 to 65535"
+expect_status 2 "$CCRUN" --pass-fds 3 --mpi pmi1 --no-python true 3</dev/null
+has err 'descriptor 3 is that of MPI'
+expect_status 2 "$CCRUN" --pass-fds 3 --hosts h1,h2 --no-python true 3</dev/null
+has err 'no descriptor of ours reaches'
+EOF
+
+it '--umask is that of the workers, not ours' <<'EOF'
+umask 077
+"$CCRUN" --umask 027 --report report --no-python sh -c 'umask; : >made'
+same -rw-r----- "$(stat -c %A made)"
+"$CCRUN" --no-python sh -c ': >made2'
+same -rw------- "$(stat -c %A made2)"
+for wrong in 8 1000 '' 0x3 -1; do
+    expect_status 2 "$CCRUN" --umask="$wrong" --no-python true
+    has err "--umask: '$wrong' is not an octal number from 0 to 777"
+done
+EOF
+
 it 'also when ccrun was started without standard streams' <<'EOF'
 for close in '<&-' '2>&-' '<&- 2>&-'; do
     eval "\"\$CCRUN\" --no-python sh -c '\"\$SUPPORT/probe\" >probe' $close"

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pty.h>
 #include <signal.h>
 #include <stdint.h>
@@ -80,6 +82,53 @@ static void assert_line(const char *text, const char *line)
 static void on_signal(int signum)
 {
     (void) signum;
+}
+
+/* As a sandbox, or a kernel before 5.9, answers it. */
+static void forbid_close_range(void)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = { .len = sizeof rules / sizeof rules[0], .filter = rules };
+
+    cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+    cr_assert_eq(close_range(1000, 1000, 0), -1);
+}
+
+static void check_passed(void)
+{
+    const int       pass[] = { 101, 103, 104 };
+    const mode_t    umask = 0125;
+    struct spawn_req req;
+    char            path[PATH_MAX], text[8192];
+    char           *argv[] = { (char *) "probe", NULL };
+    int             fd;
+
+    for (fd = 100; fd < 106; fd++)
+        cr_assert_eq(dup2(STDIN_FILENO, fd), fd);
+    req = request(helper("probe", path, sizeof path), argv, -1);
+    req.pass = pass;
+    req.n_pass = 3;
+    req.umask = &umask;
+    cr_assert_eq(run(&req, text, sizeof text), 0);
+    assert_line(text, "fds=0 1 2 101 103 104 ");
+    assert_line(text, "umask=125");
+}
+
+Test(spawn, descriptors_and_a_umask_that_the_child_is_given)
+{
+    check_passed();
+}
+
+Test(spawn, descriptors_are_closed_where_close_range_is_forbidden)
+{
+    forbid_close_range();
+    check_passed();
 }
 
 Test(spawn, child_starts_clean_whatever_we_inherited)
