@@ -34,8 +34,8 @@ struct logs_cfg {
     const char        *host;                     /* shown in labels; NULL on one node */
     unsigned           base_rank;                /* global rank of local rank 0 */
     bool               is_label;                 /* --label */
-    bool               is_merged; /* --merge: a worker's stderr is its stdout, which has the tail; stderr's bits of the masks count
-                                   * for nothing */
+    bool               is_merged; /* --merge: a worker's stderr is its stdout, which has the tail; stderr's bits of the
+                                   * masks count for nothing */
     const char        *prefix_template;          /* TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE, or NULL */
     const char *const *dup_out, *const *dup_err; /* --duplicate-*-filters: NULL-terminated needles, or NULL */
     enum logs_cr cr;
@@ -70,8 +70,8 @@ int  logs_open(struct logs *l, unsigned local_rank, unsigned attempt, struct log
 void logs_started(struct logs *l,
                   unsigned local_rank); /* spawned, or the spawn failed: the child's ends are closed here */
 void logs_exited(struct logs *l, unsigned local_rank);
-/* Last bytes of that worker's stderr (with is_merged: of all its output) in this attempt, whole lines, NUL-terminated; valid until its next
- * logs_open(). */
+/* Last bytes of that worker's stderr (with is_merged: of all its output) in this attempt, whole lines, NUL-terminated; valid
+ * until its next logs_open(). */
 const char *logs_stderr_tail(struct logs *l, unsigned local_rank);
 const char *logs_run_dir(const struct logs *l);     /* of all attempts; NULL when there are no files */
 const char *logs_attempt_dir(const struct logs *l); /* the newest attempt's; NULL as above */

@@ -7,7 +7,8 @@
  *
  * The child has default signal dispositions (1..64), an empty signal mask, descriptors 0, 1, 2 (and 3, if it is given) and
  * those of `pass` only, its own session (or the terminal's foreground process group), PR_SET_PDEATHSIG = SIGKILL, and the
- * resource limits, directory and (unless it is given another) umask of the caller.  PDEATHSIG follows the calling thread: call from the thread that lives as long as the agent.
+ * resource limits, directory and (unless it is given another) umask of the caller.  PDEATHSIG follows the calling thread:
+ * call from the thread that lives as long as the agent.
  */
 #ifndef AGENT_SPAWN_H
 #define AGENT_SPAWN_H
@@ -27,8 +28,8 @@ struct spawn_req {
     const cpu_set_t *mask;      /* NULL: inherit */
     int          cgroup_fd;     /* directory of a cgroup v2 group to start in (cgroup.h), or -1; best effort */
     bool         is_foreground; /* own process group in our session, made the terminal's foreground group (fd[0] a tty) */
-    const int  *pass;           /* n_pass descriptors that stay open with their numbers; ascending, >= 3 (>= 4 with has_fd3); borrowed
-                                 * until spawn_next() has told of this child */
+    const int  *pass;           /* n_pass descriptors that stay open with their numbers; ascending, >= 3 (>= 4 with has_fd3);
+                                 * borrowed until spawn_next() has told of this child */
     unsigned    n_pass;
     const mode_t *umask;        /* NULL: inherit */
     const struct rlimit *nofile; /* RLIMIT_NOFILE of the child where the caller has raised its own, or NULL: inherit */

@@ -291,8 +291,9 @@ static int check_merged(const struct options *o, const struct plan_streams *s, u
 
     for (i = 0; o->merge && i < nproc; i++)
         if (s->redirects[i] == LOGS_ERR || s->tee[i] == LOGS_ERR)
-            return cc_fail(err, -EINVAL, "--merge: local rank %u has no stderr of its own to %s; say 1 or 3 for its stdout, which has both",
-                           i, s->tee[i] == LOGS_ERR ? "tee" : "redirect");
+            return cc_fail(err, -EINVAL,
+                           "--merge: local rank %u has no stderr of its own to %s; say 1 or 3 for its stdout, which has both", i,
+                           s->tee[i] == LOGS_ERR ? "tee" : "redirect");
     if (o->merge && o->duplicate_stderr_filters)
         return cc_fail(err, -EINVAL, "--merge: there is no stderr to filter; --duplicate-stdout-filters looks at both");
     return 0;

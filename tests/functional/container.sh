@@ -55,14 +55,18 @@ in_time "$start" 10000
 E
 
 it 'runs with a read-only root, as a user without a name, on a host without an address, with hidden processes and no terminal' <<'E'
+public=$(mktemp -d) # the tree may lie where only its owner comes
+chmod 755 "$public"
+cp "$CCRUN" "$SUPPORT/brood" "$public"
 for user in 0 54321; do
-    CTR_USER=$user CTR_READONLY=1 CTR_PROC=hidepid=2 expect_status 3 ctr bare "$CCRUN" --nproc-per-node 2 --max-restarts 1 \
+    CTR_USER=$user CTR_READONLY=1 CTR_PROC=hidepid=2 expect_status 3 ctr bare "$public/ccrun" --nproc-per-node 2 --max-restarts 1 \
         --no-python sh -c 'echo "$(id -u) $RANK $TORCHELASTIC_RESTART_COUNT"; cd /dev/shm; : >$RANK.$TORCHELASTIC_RESTART_COUNT
             until [ -e $((1 - RANK)).$TORCHELASTIC_RESTART_COUNT ]; do sleep 0.02; done
-            exec "$0" fail 2 >/dev/null' "$SUPPORT/brood"
+            exec "$0" fail 2 >/dev/null' "$public/brood"
     same "$user 0 0,$user 0 1,$user 1 0,$user 1 1," "$(sort out | tr '\n' ,)"
     lacks err 'left behind' 'cannot'
 done
+rm -r "$public"
 E
 
 it 'warns of a small /dev/shm before NCCL dies of it' <<'E'
