@@ -176,12 +176,11 @@ static int fork_agent(struct leash *l, const struct farend *f, struct cc_err *er
     wanted(&set);
     (void) sigprocmask(SIG_BLOCK, &set, &old);
     l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+    (void) snprintf(what, sizeof what, "up %u", f->node_rank);
+    tell(f, what); /* first: what is said before that is taken for ssh's own words */
     l->agent = l->signal_fd < 0 ? -1 : fork();
-    if (l->agent > 0) {
-        (void) snprintf(what, sizeof what, "up %u", f->node_rank);
-        tell(f, what);
+    if (l->agent > 0)
         hold(l, f);
-    }
     if (l->agent < 0)
         return cc_fail(err, -errno, "start the agent: %s", strerror(errno));
     (void) close(l->signal_fd);
