@@ -12,10 +12,12 @@
 #include <unistd.h>
 
 #include "agent/attempt.h"
+#include "agent/control.h"
 #include "agent/core/proto.h"
 #include "agent/keeper.h"
 #include "agent/preempt.h"
 #include "agent/progress.h"
+#include "agent/readiness.h"
 #include "agent/signals.h"
 #include "agent/tell.h"
 #include "agent/terminal.h"
@@ -41,6 +43,7 @@ struct agent {
     struct terminal      terminal;
     struct sentry        sentry; /* open when has_sentry */
     struct party        *party;
+    struct control      *control; /* NULL: --probe is not answered */
     struct logs         *logs;
     struct tell          tell;
     struct workers      *workers;
@@ -326,6 +329,7 @@ static void close_all(struct agent *a, unsigned status)
     signals_close(&a->signals);
     if (a->has_sentry)
         sentry_close(&a->sentry);
+    control_close(a->control);
     if (a->logs)
         logs_close(a->logs);
     if (a->party)
@@ -812,6 +816,21 @@ static int set_up(struct agent *a, struct cc_err *err)
     return r;
 }
 
+static bool on_asked(void *ctx, const char *question, char ret_text[CONTROL_TEXT_MAX])
+{
+    const struct agent *a = ctx;
+
+    return readiness_answer(a->party, question, ret_text);
+}
+
+static void answer_probes(struct agent *a)
+{
+    struct cc_err err = { 0 };
+
+    if (control_open(&a->control, &a->loop, a->keeper_fd >= 0 ? getppid() : getpid(), on_asked, a, &err) < 0)
+        say(a, 1, "ccrun: %s\n", err.msg); /* the job does not depend on it */
+}
+
 static void find_cgroup(struct agent *a)
 {
     a->attempt.cgroup = a->cfg->is_cgroup ? cgroup_new(NULL) : NULL;
@@ -855,6 +874,7 @@ int agent_run(const struct agent_cfg *given, int keeper_fd)
     r = set_up(&a, &err);
     if (r == 0) {
         find_cgroup(&a);
+        answer_probes(&a);
         r = party_start(a.party, &err);
         a.status = party_is_address_trouble(r) ? AGENT_EXIT_USAGE : AGENT_EXIT_INTERNAL;
     }

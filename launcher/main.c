@@ -13,6 +13,7 @@
 #include "launcher/farend.h"
 #include "launcher/job.h"
 #include "launcher/options.h"
+#include "launcher/probe.h"
 #include "launcher/shmsize.h"
 #include "launcher/stdstreams.h"
 
@@ -62,6 +63,16 @@ static int print_hosts(const char *list)
     return status ? status : printed();
 }
 
+static int print_probe(const char *what)
+{
+    struct cc_err err = { 0 };
+    int           r = probe(stdout, what, &err), status = printed();
+
+    if (r < 0)
+        return complain(&err, AGENT_EXIT_USAGE);
+    return status ? status : r;
+}
+
 /* Everything that only prints. -1: there is a job to run. */
 static int only_prints(const struct options *o)
 {
@@ -73,6 +84,8 @@ static int only_prints(const struct options *o)
         (void) options_dump(stdout, o->dump);
     else if (o->expand_hosts)
         return print_hosts(o->expand_hosts);
+    else if (o->probe)
+        return print_probe(o->probe);
     else
         return -1;
     return printed();

@@ -44,7 +44,7 @@ static inline bool option_has_arg(const struct option_row *row)
 static inline bool option_has_variable(enum option_id id)
 {
     return id != OPTION_help && id != OPTION_version && id != OPTION_expand_hosts && id != OPTION_dump &&
-           id != OPTION_agent_fd;
+           id != OPTION_probe && id != OPTION_agent_fd;
 }
 
 /* CCRUN_LOG_DIR for ("CCRUN_", --log-dir); returns buf, OPTION_VAR_MAX long. */

@@ -80,6 +80,45 @@ CTR_SHM=1g expect_status 0 ctr shm "$CCRUN" --nproc-per-node 2 --no-python true
 empty err
 E
 
+it 'says whether it is alive and whether its workers run, to whoever asks in the container' <<'E'
+bg_ctr job "$CCRUN" --no-python sh -c 'until [ -e /dev/shm/go ]; do sleep 0.02; done; exec "$0" TERM=0@1500' "$SUPPORT/heed"
+wait_for 'ctr_exec job "$CCRUN" --probe live >out 2>err'
+has out 'live: round 1, 1 worker here'
+expect_status 0 ctr_exec job "$CCRUN" --probe ready
+has out 'ready: round 1, 1 worker here, 1 on 1 node'
+same 1 "$(wc -l <out)"
+expect_status 0 ctr_exec job "$CCRUN" --probe ready:1
+expect_status 1 ctr_exec job "$CCRUN" --probe ready:77
+has out 'not ready: no ccrun runs here as process 77'
+ctr_exec job touch /dev/shm/go
+wait_for 'grep -q ^up job.out'
+kill $pid
+wait_for 'grep -q "got SIGTERM" job.out'
+expect_status 1 ctr_exec job "$CCRUN" --probe ready
+has out 'not ready: the job is being stopped'
+expect_status 0 ctr_exec job "$CCRUN" --probe live
+ends $pid 143
+expect_status 1 ctr none "$CCRUN" --probe live
+has out 'not live: no ccrun runs here as process 1'
+E
+
+it 'a node that waits for others is alive and not ready, and of several ccruns one has to be named' <<'E'
+bg_ctr job sh -c '"$0" --nnodes 2 --rdzv-endpoint 127.0.0.1:29400 --no-python true & "$0" --no-python sleep 50 & wait' "$CCRUN"
+wait_for 'ctr_exec job pgrep -x sleep'
+wait_for 'ctr_exec job "$CCRUN" --probe live >/dev/null 2>err; grep -q "2 ccruns run here" err'
+expect_status 2 ctr_exec job "$CCRUN" --probe live
+asked() { # asked WHAT: of each
+    for asked_pid in $(ctr_exec job pgrep -x ccrun-keeper); do ctr_exec job "$CCRUN" --probe "$1:$asked_pid" || :; done
+}
+wait_for 'asked ready >out; grep -q "^not ready: waiting for nodes: 1 of 2 are there" out && grep -q "^ready: round 1" out'
+asked live >out
+same 2 "$(grep -c ^live: out)"
+expect_status 2 "$CCRUN" --probe alive
+has err "'alive' is none of: live, ready"
+kill -KILL "$(pgrep -P "$(pgrep -P $pid runc)")"
+ends $pid 137
+E
+
 it 'C53: removes what a dead worker left in /dev/shm, and nothing else' <<'E'
 cat >worker <<'END'
 cd /dev/shm

@@ -6,6 +6,7 @@
 #   ctr NAME command...    the command is process 1 of a container; its output and status come back, signals go to it.
 #                          The variables of ../lab/ctr.sh count; MEMORY is a limit in bytes, NETNS a network.
 #   bg_ctr NAME command... the same in the background, as bg does
+#   ctr_exec NAME command... in a container that runs
 
 CTR=$(cd "$LIB/../lab" && pwd)/ctr.sh
 CTR_DIR=$TOP/containers
@@ -36,6 +37,11 @@ words <<'END'
 ctr() {
     ctr_name=$1; shift
     bash "$CTR" "$ctr_name-$CTR_ID" "${NETNS:--}" "${MEMORY:-0}" "$@"
+}
+ctr_exec() {
+    ctr_name=$1-$CTR_ID; shift
+    [ -d "$CTR_DIR/$ctr_name/state/$ctr_name" ] || return 1 # runc would make the folder
+    runc --root "$CTR_DIR/$ctr_name/state" exec "$ctr_name" "$@"
 }
 bg_ctr() {
     ctr_name=$1; shift

@@ -7,14 +7,17 @@
 # NETNS joins a host of netlab.sh: /proc/$(netlab.sh pid I)/ns/net.  Needs root, runc, python3.  CTR_DIR: a folder.
 # Also: CTR_USER=UID as whom, CTR_READONLY=1 a root that cannot be written to, CTR_PROC=OPTIONS of /proc (hidepid=2),
 # CTR_SHM=SIZE of /dev/shm, CTR_CPUS=N a quota of v1 (1.5), CTR_ROOT=DIR another root than this machine's, as it is.
-[ $# -ge 4 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+# While it runs, `runc --root "$CTR_DIR/NAME/state" exec NAME CMD...` runs a command in it.
+[ $# -ge 4 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 set -e
 name=$1 netns=$2 memory=$3
 shift 3
 : "${CTR_DIR:?}"
 mkdir -p "$CTR_DIR"
 B=$(mktemp -d "$CTR_DIR/c.XXXXXX")
+ln -sfn "$B" "$CTR_DIR/$name"
 cleanup() {
+    rm -f "$CTR_DIR/$name"
     umount -l "$B/ov/root" 2>/dev/null
     umount -l "$B/ov" 2>/dev/null
     rm -rf --one-file-system "$B"

@@ -444,7 +444,7 @@ Test(options, show_config_tells_every_value_and_its_source)
     cr_assert(strstr(text, "shutdown-timeout = 30 (default)\n"));
     for (i = 0; text[i]; i++)
         n += text[i] == '\n';
-    cr_assert_eq(n, OPTIONS_N - 5); /* all but help, version, dump and what is no setting */
+    cr_assert_eq(n, OPTIONS_N - 6); /* all but help, version, dump and what is no setting */
     free(text);
     options_free(&p.o);
 }
