@@ -47,6 +47,7 @@ static char *quoted(struct fanout *f, const char *text)
     return q;
 }
 
+/* For whichever shell logs in there, without a second one: each program that is run costs as much as half an agent. */
 static char *remote_command(struct fanout *f, const struct options *o)
 {
     const char *path = fanout_our_path(f);
@@ -54,7 +55,7 @@ static char *remote_command(struct fanout *f, const struct options *o)
 
     if (o->launch_agent)
         return fanout_format(f, "%s --agent-fd=0", o->launch_agent);
-    return word ? fanout_format(f, "sh -c 'test -x \"$0\" || set ccrun; exec \"${1:-$0}\" --agent-fd=0' %s", word) : NULL;
+    return word ? fanout_format(f, "test -x %s && exec %s --agent-fd=0 || exec ccrun --agent-fd=0", word, word) : NULL;
 }
 
 /* -T: no terminal, which would change bytes; -x: no X11.  A dead host is noticed within 15 s. */

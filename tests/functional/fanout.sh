@@ -15,7 +15,7 @@ down*) echo "ssh: connect to host $2 port 22: No route to host" >&2; exit 255 ;;
 slow*) exec sleep 1000 ;; # ended by TERM at any moment, as ssh is
 lost*) # its connection breaks once all are at work
     exec 3<&0
-    env -i SSH_HOSTED="$2" PATH="$PATH" sh -c "exec $3" <&3 &
+    env -i SSH_HOSTED="$2" PATH="$PATH" sh -c "$3" <&3 &
     until [ -e "$T/all-up" ]; do sleep 0.05; done
     kill -9 $!
     exit 255 ;;
