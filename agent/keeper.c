@@ -45,6 +45,7 @@ enum { MSG_HEAD = offsetof(struct msg, path) };
 struct keeper {
     pid_t             agent;
     int               sock, signal_fd;
+    struct keeper_leash leash; /* fd -1: there is none, or it has ended */
     struct estate     estate;
     struct tree_spare spare;    /* children that are not the agent's */
     pid_t            *foreign;  /* what spare points to */
@@ -147,6 +148,22 @@ static void forward(struct keeper *k, int signum)
         lend_terminal_again(k);
     }
     (void) kill(k->agent, signum);
+}
+
+static void follow(struct keeper *k)
+{
+    uint8_t orders[64];
+    ssize_t n = read(k->leash.fd, orders, sizeof orders), i;
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    for (i = 0; i < n; i++)
+        if (orders[i] > 0 && orders[i] <= SIGRTMAX)
+            forward(k, orders[i]);
+    if (n <= 0) {
+        k->leash.fd = -1;
+        forward(k, SIGTERM);
+    }
 }
 
 static void on_agent_stopped(struct keeper *k)
@@ -255,6 +272,13 @@ static bool read_messages(struct keeper *k)
 
 /* ---- the end */
 
+static _Noreturn void leave(const struct keeper *k, int status)
+{
+    if (k->leash.ended)
+        k->leash.ended(k->leash.ctx, status);
+    _exit(status);
+}
+
 static _Noreturn void end_killed(struct keeper *k, int signum)
 {
     char  name[CC_SIGNAME_MAX];
@@ -267,7 +291,7 @@ static _Noreturn void end_killed(struct keeper *k, int signum)
     estate_settle(&k->estate);
     reclaim_terminal(k);
     if (is_stop_signal(signum) && sigismember(&k->seen, signum))
-        _exit(128 + signum);
+        leave(k, 128 + signum);
     if (n_left == 0)
         (void) dprintf(STDERR_FILENO, "ccrun: the agent (pid %d) was killed by %s; all its processes were ended\n",
                        (int) k->agent, cc_signal_name(signum, name));
@@ -275,7 +299,7 @@ static _Noreturn void end_killed(struct keeper *k, int signum)
         (void) dprintf(STDERR_FILENO, "ccrun: the agent (pid %d) was killed by %s; %d of its processes outlived SIGKILL "
                        "for %d s (one is pid %d)\n",
                        (int) k->agent, cc_signal_name(signum, name), n_left, KILL_LIMIT_MS / 1000, (int) stuck);
-    _exit(EXIT_AGENT_KILLED);
+    leave(k, EXIT_AGENT_KILLED);
 }
 
 /* The agent has emptied the tree itself; with foreign children about, what is left cannot be told from theirs. */
@@ -284,12 +308,13 @@ static _Noreturn void end_exited(struct keeper *k, int status)
     if (k->spare.n == 0 && !tree_is_empty())
         (void) tree_kill_all(LEFT_LIMIT_MS, NULL);
     reclaim_terminal(k);
-    _exit(status);
+    leave(k, status);
 }
 
 static _Noreturn void keep(struct keeper *k)
 {
-    struct pollfd   p[2] = { { .fd = k->signal_fd, .events = POLLIN }, { .fd = k->sock, .events = POLLIN } };
+    struct pollfd   p[3] = { { .fd = k->signal_fd, .events = POLLIN }, { .fd = k->sock, .events = POLLIN },
+                             { .fd = k->leash.fd, .events = POLLIN } };
     struct oomscore score = { 0 };
     struct rlimit   lim;
     siginfo_t       end;
@@ -300,8 +325,13 @@ static _Noreturn void keep(struct keeper *k)
         lim.rlim_cur = lim.rlim_max;
         (void) setrlimit(RLIMIT_NOFILE, &lim);
     }
+    if (k->leash.began)
+        k->leash.began(k->leash.ctx);
     for (;;) {
-        (void) poll(p, 2, -1);
+        p[2].fd = k->leash.fd;
+        (void) poll(p, 3, -1);
+        if (p[2].revents)
+            follow(k);
         if (p[1].revents && !read_messages(k))
             p[1].fd = -1;
         if (p[0].revents && !read_signals(k, &end))
@@ -378,14 +408,14 @@ static int prepare(struct keeper *k, const int *extra, struct cc_err *err)
     return tree_adopt(err);
 }
 
-int keeper_start(const int *extra, int *ret_fd, struct cc_err *err)
+int keeper_start(const int *extra, const struct keeper_leash *leash, int *ret_fd, struct cc_err *err)
 {
-    struct keeper k = { .sock = -1, .signal_fd = -1, .tty = -1 };
+    struct keeper k = { .sock = -1, .signal_fd = -1, .tty = -1, .leash.fd = -1 };
     sigset_t      all, old;
     int           ends[2], r;
 
     reset_dispositions();
-    if (getpid() == 1 && tree_is_empty()) {
+    if (getpid() == 1 && (!leash || leash->fd < 0) && tree_is_empty()) {
         *ret_fd = -1;
         return become_agent(err);
     }
@@ -393,6 +423,8 @@ int keeper_start(const int *extra, int *ret_fd, struct cc_err *err)
         return cc_fail(err, -errno, "start the agent: socketpair: %s", strerror(errno));
     (void) sigfillset(&all);
     (void) sigprocmask(SIG_SETMASK, &all, &old);
+    if (leash)
+        k.leash = *leash;
     r = prepare(&k, extra, err);
     k.agent = r < 0 ? -1 : fork();
     if (k.agent > 0) {
@@ -411,6 +443,8 @@ int keeper_start(const int *extra, int *ret_fd, struct cc_err *err)
         (void) close(ends[1]);
         return r;
     }
+    if (leash && leash->fd >= 0)
+        (void) close(leash->fd);
     (void) setpgid(0, 0);
     *ret_fd = ends[1];
     return become_agent(err);

@@ -13,8 +13,11 @@
  * as nohup wants, except TERM, CHLD, CONT and TSTP.  An agent that dies of TERM, INT, HUP or QUIT before it handles
  * them ends as stopped: 128 + signal.
  *
- * As PID 1 there is no second process, *ret_fd is -1 and the agent handles the signals itself; unless an entry script
- * that exec'd us left children: they are not the job's, and stay apart under the keeper.
+ * As PID 1 there is no second process, *ret_fd is -1 and the agent handles the signals itself; unless there is a leash, or
+ * an entry script that exec'd us left children: they are not the job's, and stay apart under the keeper.
+ *
+ * Who starts agents on other nodes leads them by a leash: each byte that comes on it is the number of a signal, forwarded
+ * like those above, and its end, which is what the death of the other end looks like, is a TERM.
  *
  * In the agent: subreaper, SIGCHLD at its default, SIGTTIN and SIGTTOU ignored, and every signal blocked: what comes
  * before the agent can deal with it is neither lost nor deadly.
@@ -26,7 +29,15 @@
 
 #include "store/base/err.h"
 
-int keeper_start(const int *extra, int *ret_fd, struct cc_err *err);
+struct keeper_leash { /* both are called in the keeper's process, if they are there */
+    int fd;                               /* closed in the agent; -1: nobody leads us */
+    void (*began)(void *ctx);             /* the agent lives: what only it needs can be wiped */
+    void (*ended)(void *ctx, int status); /* the last */
+    void *ctx;
+};
+
+/* leash: copied, or NULL. */
+int keeper_start(const int *extra, const struct keeper_leash *leash, int *ret_fd, struct cc_err *err);
 
 /* The rest is for the agent; all of it does nothing, with success, when keeper_fd is -1. */
 

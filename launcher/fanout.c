@@ -64,10 +64,18 @@ char *fanout_format(struct fanout *f, const char *fmt, ...)
     return text;
 }
 
+void fanout_forget(struct cc_buf *block)
+{
+    if (block->p)
+        explicit_bzero(block->p, block->cap);
+}
+
 void fanout_clear(struct fanout *f)
 {
-    for (unsigned i = 0; i < f->n_lines; i++)
+    for (unsigned i = 0; i < f->n_lines; i++) {
+        fanout_forget(&f->lines[i].block);
         cc_buf_free(&f->lines[i].block);
+    }
     cc_buf_free(&f->common);
     hostlist_clear(&f->hosts);
     while (f->texts) {
@@ -259,13 +267,12 @@ static int add_settings(struct fanout *f, const struct options *o)
 
 static int make_common(struct fanout *f, const struct options *o, char **argv, char *const *env, struct cc_err *err)
 {
-    uint8_t secret[FANOUT_SECRET];
-    char    dir[PATH_MAX];
-    int     r = random_text(f->mark, sizeof f->mark, err);
+    char dir[PATH_MAX];
+    int  r = random_text(f->mark, sizeof f->mark, err);
 
     if (r < 0)
         return r;
-    if (getrandom(secret, sizeof secret, 0) != (ssize_t) sizeof secret)
+    if (getrandom(f->secret, sizeof f->secret, 0) != (ssize_t) sizeof f->secret)
         return cc_fail(err, -errno, "no random numbers for the secret of the job: %s", strerror(errno));
     if (!getcwd(dir, sizeof dir))
         return cc_fail(err, -errno, "the working directory has no name: %s", strerror(errno));
@@ -279,10 +286,16 @@ static int make_common(struct fanout *f, const struct options *o, char **argv, c
     if (r == 0)
         r = launchdata_text(&f->common, LAUNCHDATA_MARK, f->mark);
     if (r == 0)
-        r = launchdata_add(&f->common, LAUNCHDATA_SECRET, secret, sizeof secret);
-    if (r == 0)
         r = add_settings(f, o);
     return r < 0 ? cc_fail(err, r, "the data of the job cannot be written: %s", strerror(-r)) : 0;
+}
+
+/* The secret comes last: what grows moves, and what has moved cannot be wiped any more. */
+int fanout_seal(const struct fanout *f, struct cc_buf *block, struct cc_err *err)
+{
+    int r = launchdata_add(block, LAUNCHDATA_SECRET, f->secret, sizeof f->secret);
+
+    return r < 0 ? cc_fail(err, r, "the data of the job cannot be written: %s", strerror(-r)) : launchdata_finish(block, err);
 }
 
 /* ---- all together */
@@ -331,6 +344,7 @@ int fanout_make(struct fanout *f, struct options *o, char **argv, char *const *e
         r = make_common(f, o, argv, env, err);
     if (r == 0)
         r = f->way == FANOUT_SSH ? fanout_ssh_lines(f, o, err) : fanout_srun_lines(f, o, env, err);
+    explicit_bzero(f->secret, sizeof f->secret);
     return r == 0 ? 0 : r == -ENOMEM ? AGENT_EXIT_INTERNAL : AGENT_EXIT_USAGE;
 }
 

@@ -48,6 +48,7 @@ struct fanout {
     struct fanout_line *lines;
     unsigned        n_lines;
     struct cc_buf   common;   /* the begin of every block */
+    uint8_t         secret[FANOUT_SECRET]; /* until all blocks are written */
     char            mark[FANOUT_MARK_MAX];
     char            host[256]; /* our own name */
     char            endpoint[300], job[64];
@@ -79,6 +80,10 @@ int fanout_ssh_hosts(struct fanout *f, const struct options *o, struct cc_err *e
 int fanout_ssh_lines(struct fanout *f, const struct options *o, struct cc_err *err);
 int fanout_srun_hosts(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err);
 int fanout_srun_lines(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err);
+
+/* The last of a block: the secret, and its head. */
+int fanout_seal(const struct fanout *f, struct cc_buf *block, struct cc_err *err);
+void fanout_forget(struct cc_buf *block); /* what it had, once it is sent */
 
 /* Where this program is; NULL: no memory. */
 const char *fanout_our_path(struct fanout *f);

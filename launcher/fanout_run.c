@@ -132,6 +132,7 @@ static void flush(struct line *l)
     }
     if (l->has_in)
         (void) uv_poll_stop(&l->in);
+    fanout_forget(l->out);
 }
 
 static void on_writable(uv_poll_t *p, int status, int events)

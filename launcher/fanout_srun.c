@@ -266,7 +266,7 @@ static int make_block(struct fanout *f, struct fanout_line *l, const char *tasks
         r = launchdata_text(&l->block, LAUNCHDATA_FIRST, first);
     if (r == 0 && tasks)
         r = launchdata_text(&l->block, LAUNCHDATA_TASKS, tasks);
-    return r < 0 ? cc_fail(err, r, "the data of the job cannot be written: %s", strerror(-r)) : launchdata_finish(&l->block, err);
+    return r < 0 ? cc_fail(err, r, "the data of the job cannot be written: %s", strerror(-r)) : fanout_seal(f, &l->block, err);
 }
 
 /* Each part of a heterogeneous job has a srun of its own: one for all parts, with colons between, hands its standard input

@@ -144,7 +144,7 @@ static int make_block(struct fanout *f, struct fanout_line *l, const struct host
     if (r == 0 && h->devices)
         r = add_setting(&l->block, "gpus", h->devices);
     return r < 0 ? cc_fail(err, r, "the data for host '%s' cannot be written: %s", h->name, strerror(-r))
-                 : launchdata_finish(&l->block, err);
+                 : fanout_seal(f, &l->block, err);
 }
 
 /* The words of --ssh-args: a shell's quotes and backslashes, and nothing else of a shell. */

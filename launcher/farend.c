@@ -2,15 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/machine.h"
@@ -52,9 +47,13 @@ static int read_block(int fd, struct farend *f, struct cc_err *err)
     f->block = malloc((size_t) n + 1);
     if (!f->block)
         return cc_fail(err, -ENOMEM, "no memory for the data of the job (%lld bytes)", (long long) n);
-    if (read_all(fd, f->block, (size_t) n, err) < 0)
+    f->n_block = (size_t) n;
+    if (read_all(fd, f->block, f->n_block, err) < 0)
         return err->code;
-    return launchdata_read(&f->data, f->block, (size_t) n, err);
+    n = launchdata_read(&f->data, f->block, f->n_block, err);
+    if (n == 0)
+        (void) snprintf(f->mark, sizeof f->mark, "%s", f->data.mark);
+    return (int) n;
 }
 
 /* The head says so, or it has left the order to Slurm. */
@@ -84,112 +83,50 @@ static int find_rank(struct farend *f, char *const *here, struct cc_err *err)
 
 /* ---- the leash */
 
-struct leash {
-    int   fd, signal_fd;
-    pid_t agent;
-};
-
 static void tell(const struct farend *f, const char *what)
 {
-    char line[TELL_MAX];
-    int  n = snprintf(line, sizeof line, FAREND_SIGN "%.64s %s\n", f->data.mark, what);
+    struct sigaction ign = { .sa_handler = SIG_IGN }, was;
+    char             line[TELL_MAX];
+    int              n = snprintf(line, sizeof line, FAREND_SIGN "%s %s\n", f->mark, what);
 
+    (void) sigaction(SIGPIPE, &ign, &was); /* a head that has gone must not take us with it: there are workers to end */
     while (write(STDERR_FILENO, line, (size_t) n) < 0 && errno == EINTR)
         ;
+    (void) sigaction(SIGPIPE, &was, NULL);
 }
 
-static void take_orders(struct leash *l)
+void farend_ended(const struct farend *f, int status)
 {
-    uint8_t orders[64];
-    ssize_t n = read(l->fd, orders, sizeof orders);
+    char what[TELL_MAX / 2];
 
-    if (n < 0 && (errno == EINTR || errno == EAGAIN))
-        return;
-    if (n <= 0) {
-        l->fd = -1;
-        (void) kill(l->agent, SIGTERM);
-    }
-    for (ssize_t i = 0; i < n; i++)
-        if (orders[i] > 0 && orders[i] <= SIGRTMAX)
-            (void) kill(l->agent, orders[i]);
-}
-
-/* False: the agent has ended, with *ret_status. Others are orphans that came to us where we are process 1. */
-static bool take_signals(struct leash *l, int *ret_status)
-{
-    struct signalfd_siginfo s;
-    int                     status;
-    pid_t                   pid;
-
-    if (read(l->signal_fd, &s, sizeof s) != (ssize_t) sizeof s)
-        return true;
-    if (s.ssi_signo != SIGCHLD) {
-        (void) kill(l->agent, (int) s.ssi_signo);
-        return true;
-    }
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        if (pid == l->agent) {
-            *ret_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-            return false;
-        }
-    return true;
-}
-
-static _Noreturn void hold(struct leash *l, const struct farend *f)
-{
-    struct sigaction ign = { .sa_handler = SIG_IGN };
-    char             what[TELL_MAX / 2];
-    int              status = 0;
-
-    (void) prctl(PR_SET_NAME, "ccrun-leash");
-    (void) sigaction(SIGPIPE, &ign, NULL);
-    do {
-        struct pollfd p[2] = { { .fd = l->signal_fd, .events = POLLIN }, { .fd = l->fd, .events = POLLIN } };
-
-        (void) poll(p, 2, -1);
-        if (p[1].revents)
-            take_orders(l);
-        if (p[0].revents && !take_signals(l, &status))
-            break;
-    } while (true);
     (void) snprintf(what, sizeof what, "end %u %d", f->node_rank, status);
     tell(f, what);
-    _exit(status);
 }
 
-/* Whatever we are sent is for the agent, but for what stops and continues us. */
-static void wanted(sigset_t *set)
+static void say_up(const struct farend *f)
 {
-    static const int not[] = { SIGTSTP, SIGTTIN, SIGTTOU, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP };
+    char what[TELL_MAX / 2];
 
-    (void) sigfillset(set);
-    for (size_t i = 0; i < sizeof not / sizeof *not; i++)
-        (void) sigdelset(set, not[i]);
-}
-
-static int fork_agent(struct leash *l, const struct farend *f, struct cc_err *err)
-{
-    sigset_t set, old;
-    pid_t    us = getpid();
-    char     what[TELL_MAX / 2];
-
-    wanted(&set);
-    (void) sigprocmask(SIG_BLOCK, &set, &old);
-    l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
     (void) snprintf(what, sizeof what, "up %u", f->node_rank);
-    tell(f, what); /* first: what is said before that is taken for ssh's own words */
-    l->agent = l->signal_fd < 0 ? -1 : fork();
-    if (l->agent > 0)
-        hold(l, f);
-    if (l->agent < 0)
-        return cc_fail(err, -errno, "start the agent: %s", strerror(errno));
-    (void) close(l->signal_fd);
-    (void) close(l->fd);
-    (void) prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != us)
-        (void) raise(SIGTERM);
-    (void) sigprocmask(SIG_SETMASK, &old, NULL);
-    return 0;
+    tell(f, what);
+}
+
+static void on_ended(void *ctx, int status)
+{
+    farend_ended(ctx, status);
+}
+
+/* The keeper lives as long as the job; the environment and the secret are the agent's. */
+static void on_began(void *ctx)
+{
+    struct farend *f = ctx;
+
+    explicit_bzero(f->block, f->n_block);
+}
+
+struct keeper_leash farend_leash(struct farend *f)
+{
+    return (struct keeper_leash) { .fd = f->fd, .began = on_began, .ended = on_ended, .ctx = f };
 }
 
 /* The agent's own standard input is another: what comes here is not for the workers. */
@@ -209,27 +146,27 @@ static int move_away(int fd, struct cc_err *err)
 
 int farend_start(int fd, char *const *here, struct farend *ret, struct cc_err *err)
 {
-    struct leash l = { .fd = move_away(fd, err) };
-    int          r = l.fd;
+    int r;
 
-    *ret = (struct farend) { .block = NULL };
-    if (r >= 0)
-        r = read_block(l.fd, ret, err);
+    *ret = (struct farend) { .fd = move_away(fd, err) };
+    r = ret->fd < 0 ? ret->fd : read_block(ret->fd, ret, err);
     if (r >= 0)
         r = find_rank(ret, here, err);
-    if (r >= 0) {
-        ret->env = launchdata_environ(&ret->data, here);
-        r = ret->env ? 0 : cc_fail(err, -ENOMEM, "no memory for the environment");
-    }
-    return r < 0 ? r : fork_agent(&l, ret, err);
+    if (r < 0)
+        return r;
+    say_up(ret); /* what is said before that is taken for ssh's own words */
+    ret->env = launchdata_environ(&ret->data, here);
+    return ret->env ? 0 : cc_fail(err, -ENOMEM, "no memory for the environment");
 }
 
 void farend_clear(struct farend *f)
 {
     launchdata_clear(&f->data);
     free(f->env);
+    if (f->block)
+        explicit_bzero(f->block, f->n_block);
     free(f->block);
-    *f = (struct farend) { .block = NULL };
+    *f = (struct farend) { .fd = -1 };
 }
 
 /* ---- settings */

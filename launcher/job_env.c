@@ -111,17 +111,6 @@ int job_make_env(struct job *j, char *const *env, struct cc_err *err)
     return r;
 }
 
-/* Whether it can be used is known before anything starts. */
-static int check_token(const struct job *j, struct cc_err *err)
-{
-    struct secret *s = j->plan.hosting == PARTY_ALONE ? NULL : secret_new(j->token, j->n_token, err);
-
-    if (!s && j->plan.hosting != PARTY_ALONE)
-        return err->code;
-    (void) secret_free(s);
-    return 0;
-}
-
 int job_read_token(struct job *j, struct cc_err *err)
 {
     const char *path = j->options->job_token_file;
@@ -143,7 +132,7 @@ int job_read_token(struct job *j, struct cc_err *err)
         return cc_fail(err, -EINVAL, "--job-token-file: '%.200s' is empty, and an empty secret is none", path);
     if (stat(path, &st) == 0 && (st.st_mode & S_IROTH))
         warnings_add(&j->options->warnings, "--job-token-file: everybody on this machine can read '%.200s' (chmod 600)", path);
-    return check_token(j, err);
+    return 0;
 }
 
 void job_clear_env(struct job *j)

@@ -128,16 +128,30 @@ static void print_hints(const struct job *j)
         (void) fprintf(stderr, "ccrun: OMP_NUM_THREADS=%u for each worker\n", j->cfg.omp_threads);
 }
 
-static int run(struct job *j)
+/* The keeper lives as long as the job, and needs no secret. */
+static void forget_token(void *ctx)
 {
-    struct cc_err err = { 0 };
-    char          small[SHMSIZE_TEXT_MAX];
-    int           fd;
+    struct job *j = ctx;
+
+    if (j->token)
+        explicit_bzero(j->token, j->n_token);
+}
+
+/* Returns in the agent, and in the process that could not start one; `far` is NULL, or who started us. */
+static int run(struct job *j, struct farend *far)
+{
+    struct keeper_leash leash = far ? farend_leash(far)
+                                    : (struct keeper_leash) { .fd = -1, .began = forget_token, .ctx = j };
+    struct cc_err       err = { 0 };
+    char                small[SHMSIZE_TEXT_MAX];
+    int                 fd;
 
     if (j->plan.verbosity >= 0 && shmsize_is_small(&j->machine, j->nproc.n, small)) /* of this node: each has its own */
         (void) fprintf(stderr, "ccrun: warning: %s\n", small);
-    if (keeper_start(j->cfg.stop_signals, &fd, &err) < 0)
+    if (keeper_start(j->cfg.stop_signals, &leash, &fd, &err) < 0)
         return complain(&err, AGENT_EXIT_INTERNAL);
+    if (far)
+        far->fd = -1; /* the keeper's now */
     return agent_run(&j->cfg, fd);
 }
 
@@ -155,7 +169,7 @@ static int show_or_run(struct job *j)
     if (o->show_config || o->dry_run || o->print_env)
         return printed();
     print_hints(j);
-    return run(j);
+    return run(j, NULL);
 }
 
 static int check_warnings(struct options *o, struct cc_err *err)
@@ -165,7 +179,7 @@ static int check_warnings(struct options *o, struct cc_err *err)
 }
 
 /* `far` is NULL, or how another ccrun started us: then it has warned already, and node 0 is enough for the rest. */
-static int launch(struct options *o, const struct farend *far)
+static int launch(struct options *o, struct farend *far)
 {
     struct cc_err err = { 0 };
     struct job    j;
@@ -184,7 +198,7 @@ static int launch(struct options *o, const struct farend *far)
         j.cfg.party.n_secret = far->data.n_secret;
         if (far->node_rank == 0)
             print_hints(&j);
-        status = run(&j);
+        status = run(&j, far);
     }
     job_clear(&j);
     return status;
@@ -233,7 +247,7 @@ static int fan_out(struct options *o, char **argv)
 }
 
 /* The command line, the environment and the directory are those of another ccrun. */
-static int launch_far(struct options *o, const struct farend *far)
+static int launch_far(struct options *o, struct farend *far)
 {
     struct cc_err err = { 0 };
 
@@ -262,6 +276,8 @@ static int be_agent(int fd)
         status = launch_far(&o, &far);
         options_free(&o);
         environ = here;
+        if (far.fd >= 0) /* there is no agent */
+            farend_ended(&far, status);
     }
     farend_clear(&far);
     return status;

@@ -76,6 +76,30 @@ kill -INT $pid
 ends $pid 130
 E
 
+it 'the secret and the environment are forgotten by whoever does not need them any more (C68)' <<'E'
+mkfifo way
+printf '#!/bin/sh\nexec 3<&0\ntee "%s" <&3 >"%s" &\nexec "$@" <"%s" 3<&-\n' "$T/block" "$T/way" "$T/way" >wrap
+chmod +x wrap
+bg head env MARK=mark-of-the-environment "$CCRUN" $(at) --launch-agent "$T/wrap '$CCRUN'" --hosts h1 --no-python \
+    sh -c 'echo up $PPID; exec sleep 1000'
+wait_for 'grep -q "^up " head.out'
+agent=$(sed 's/^up //' head.out)
+keeper=$(ps -o ppid= -p "$agent" | tr -d ' ')
+same ccrun-keeper "$(cat "/proc/$keeper/comm")"
+tail -c 33 block | head -c 32 >secret
+"$SUPPORT/inmemory" "$agent" <secret # or this would find nothing anywhere
+printf mark-of-the-environment >mark
+for what in secret mark; do ! "$SUPPORT/inmemory" "$keeper" <$what; done
+! "$SUPPORT/inmemory" "$pid" <secret
+for task in "$pid" "$agent" "$keeper" "$(ps -o pid= --ppid "$agent" | tr -d ' ')"; do
+    cat "/proc/$task/environ" "/proc/$task/cmdline" | od -An -tx1 -v | tr -d ' \n' >seen
+    ! grep -qF "$(od -An -tx1 -v secret | tr -d ' \n')" seen
+done
+! grep -aq mark-of "/proc/$keeper/environ"
+kill -TERM "$pid"
+ends "$pid" 143
+E
+
 it 'the status is the first worker'\''s, 255 too, and stdin belongs to node 0' <<'E'
 expect_status 255 "$CCRUN" $(at) --hosts h1,h2 --no-python sh -c 'test $RANK = 0 || exit 255; sleep 1000'
 lacks err lost 'no agent'

@@ -55,7 +55,7 @@ static struct job start(void (*before)(void), agent_fn *agent, const char *arg)
         (void) dup2(err[1], STDERR_FILENO);
         if (before)
             before();
-        if (keeper_start(extra, &fd, NULL) < 0)
+        if (keeper_start(extra, NULL, &fd, NULL) < 0)
             _exit(99);
         if (agent != agent_that_is_slow)
             unblock_all();
@@ -526,7 +526,7 @@ static _Noreturn void run_pid1(int out)
         _exit(EXIT_SKIP);
     pid = fork();
     if (pid == 0) {
-        if (keeper_start(NULL, &fd, NULL) < 0)
+        if (keeper_start(NULL, NULL, &fd, NULL) < 0)
             _exit(99);
         agent_says_its_fd(fd, out, NULL);
     }
@@ -548,6 +548,80 @@ Test(keeper, pid_1_needs_no_second_process)
     cr_assert_eq(status, 0);
     cr_assert_eq(read_int(ends[0]), -1);
     cr_assert_eq(read_int(ends[0]), 1);
+}
+
+/* ---- the leash */
+
+static const char *volatile secret;
+static int                  keeper_says = -1;
+
+static void on_began(void *ctx)
+{
+    (void) ctx;
+    secret = NULL;
+}
+
+static void on_ended(void *ctx, int status)
+{
+    (void) ctx;
+    write_int(keeper_says, secret ? -1 : status);
+}
+
+static volatile sig_atomic_t got_signal;
+
+static void note_signal(int signum)
+{
+    got_signal = signum;
+}
+
+/* It says when it is ready, and then which signals come, until a TERM. */
+static _Noreturn void led_agent(int leash, int out)
+{
+    struct sigaction act = { .sa_handler = note_signal };
+    sigset_t         all, none;
+
+    (void) sigaction(SIGUSR1, &act, NULL);
+    (void) sigaction(SIGTERM, &act, NULL);
+    (void) sigfillset(&all);
+    (void) sigemptyset(&none);
+    write_int(out, fcntl(leash, F_GETFD) < 0 && secret ? 0 : -1);
+    while (got_signal != SIGTERM) {
+        (void) sigsuspend(&none);
+        write_int(out, got_signal);
+    }
+    _exit(9);
+}
+
+Test(keeper, is_led_by_a_leash_and_says_at_its_end_how_it_was)
+{
+    const uint8_t orders[] = { 0, SIGUSR1, 200 };
+    int           way[2], out[2], said[2], fd, status;
+    pid_t         pid;
+
+    cr_assert_eq(pipe2(way, O_CLOEXEC), 0);
+    cr_assert_eq(pipe2(out, O_CLOEXEC), 0);
+    cr_assert_eq(pipe2(said, O_CLOEXEC), 0);
+    secret = "sesame";
+    pid = fork();
+    if (pid == 0) {
+        const struct keeper_leash leash = { .fd = way[0], .began = on_began, .ended = on_ended };
+
+        keeper_says = said[1];
+        (void) close(way[1]);
+        if (keeper_start(NULL, &leash, &fd, NULL) < 0)
+            _exit(99);
+        led_agent(way[0], out[1]);
+    }
+    (void) close(said[1]);
+    cr_assert_eq(read_int(out[0]), 0, "the agent has the leash, or lacks the secret");
+    cr_assert_eq(write(way[1], orders, sizeof orders), (ssize_t) sizeof orders);
+    cr_assert_eq(read_int(out[0]), SIGUSR1);
+    (void) close(way[1]);
+    (void) close(way[0]);
+    cr_assert_eq(read_int(out[0]), SIGTERM);
+    cr_assert_eq(read_int(said[0]), 9, "the keeper kept the secret, or the status");
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 9);
 }
 
 /* ---- the terminal */
@@ -579,7 +653,7 @@ static _Noreturn void shell(int report)
         (void) sigaction(SIGTTOU, &ign, NULL);
         (void) tcsetpgrp(0, getpgrp());
         (void) sigaction(SIGTTOU, &dfl, NULL);
-        if (keeper_start(NULL, &fd, NULL) < 0)
+        if (keeper_start(NULL, NULL, &fd, NULL) < 0)
             _exit(99);
         agent_with_foreground_worker(fd, report, NULL);
     }
