@@ -169,6 +169,8 @@ static void keep(struct etcd_directory *f)
 
 static void put_state(struct etcd_directory *f);
 
+static const char no_lease[] = "etcd was asked for a lease, and its answer has none";
+
 static void on_state_lease(void *ctx, const struct etcd_answer *a)
 {
     struct etcd_directory *f = ctx;
@@ -176,8 +178,8 @@ static void on_state_lease(void *ctx, const struct etcd_answer *a)
     f->is_saving = false;
     if (f->state != HOSTING)
         return;
-    if (a->code < 0) {
-        note(f, a->why); /* the next tick tries again */
+    if (a->code < 0 || a->lease == 0) {
+        note(f, a->code < 0 ? a->why : no_lease); /* the next tick tries again */
         return;
     }
     f->state_lease = a->lease;
@@ -275,6 +277,11 @@ static void on_granted(void *ctx, const struct etcd_answer *a)
 
     if (f->state == CLOSING || is_failed(f, a))
         return;
+    if (a->lease == 0 || a->ttl == 0) {
+        note(f, no_lease);
+        later(f);
+        return;
+    }
     f->lease = a->lease;
     f->lease_until = f->asked_at + (uint64_t) a->ttl * 1000;
     if (etcd_create(f->etcd, f->host_key, v, f->lease, on_created, f) < 0)

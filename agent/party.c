@@ -707,6 +707,8 @@ static void wait_for_host(struct party *p, uint64_t now)
     uint64_t    waited = now - p->waiting_since;
     char        line[CC_ERR_MSG_MAX + 480];
 
+    if (!why[0])
+        why = "it has not answered yet";
     if (waited >= p->cfg.join_timeout) {
         (void) snprintf(p->last_words, sizeof p->last_words, "no host of the job at %s in %llu s: %s", endpoint(p, at),
                         (unsigned long long) waited / 1000, why);

@@ -18,7 +18,12 @@
 
 #define DEFAULT_PORT ":2379"
 
-enum { URL_MAX = 320, WHY_MAX = 400, LINE_MAX_BYTES = 2 * ETCD_VALUE_MAX };
+enum {
+    URL_MAX = 320,
+    WHY_MAX = 400,
+    LINE_MAX_BYTES = 2 * ETCD_VALUE_MAX,
+    TTL_MAX_S = 9000000, /* etcd grants no more: 9,000,000,000 s is an error, and a lease here is one of seconds */
+};
 
 struct call {
     struct etcd      *e;
@@ -57,13 +62,27 @@ static void try_call(struct call *c);
 
 /* ---- JSON of the gateway: numbers of 64 bits are texts, and zeros are left out */
 
+/* What no int64_t can be is 0, as if it was left out. */
 static int64_t number_in(const cJSON *o, const char *name)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, name);
+    char        *end;
+    int64_t      n;
 
-    if (cJSON_IsString(v))
-        return strtoll(v->valuestring, NULL, 10);
-    return cJSON_IsNumber(v) ? (int64_t) v->valuedouble : 0;
+    if (cJSON_IsString(v)) {
+        errno = 0;
+        n = strtoll(v->valuestring, &end, 10);
+        return errno || *end ? 0 : n;
+    }
+    return cJSON_IsNumber(v) && v->valuedouble > -0x1p63 && v->valuedouble < 0x1p63 ? (int64_t) v->valuedouble : 0;
+}
+
+/* In seconds.  That of a lease which has expired is left out by some versions and -1 with others. */
+static int64_t ttl_in(const cJSON *o)
+{
+    int64_t ttl = number_in(o, "TTL");
+
+    return ttl < 0 ? 0 : ttl > TTL_MAX_S ? TTL_MAX_S : ttl;
 }
 
 static const char *text_in(const cJSON *o, const char *name)
@@ -108,7 +127,7 @@ static void take_answer(const cJSON *o, struct etcd_answer *a)
     a->revision = number_in(cJSON_GetObjectItemCaseSensitive(o, "header"), "revision");
     a->is_done = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(o, "succeeded"));
     a->lease = number_in(o, "ID");
-    a->ttl = number_in(o, "TTL");
+    a->ttl = ttl_in(o);
     take_first_kv(o, &a->kv);
     if (responses)
         take_first_kv(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(responses, 0), "response_range"), &a->kv);

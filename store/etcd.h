@@ -40,7 +40,7 @@ struct etcd_answer {
     const char *why;  /* code != 0: a sentence */
     int64_t     revision;
     bool        is_done; /* etcd_create(), etcd_put_if(): the condition held */
-    int64_t     lease, ttl; /* etcd_grant(); etcd_keep(): ttl 0 when it has expired */
+    int64_t     lease, ttl; /* etcd_grant(): lease 0: it gave none; etcd_keep(): ttl 0 when it has expired; never below 0 */
     struct etcd_kv kv;   /* etcd_get(), etcd_create() when it was there */
     const char *own;     /* our address as the member sees it */
 };

@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
+#include <unistd.h>
 
 #include "store/base/buf.h"
 #include "store/base/macros.h"
 
-enum { CONNECT_MS = 5000 };
+enum { CONNECT_MS = 5000, WHY_MAX = 200 };
 
 /* What we use of it, as its header declares it: a library with another interface does not compile. */
 struct curl {
@@ -68,19 +69,24 @@ struct sock { /* one of libcurl's sockets */
 
 static const char *const library_names[] = { "libcurl.so.4", "libcurl-gnutls.so.4", "libcurl-nss.so.4" };
 
-static void *open_library(void)
+/* NULL, and why the first of them is none. */
+static void *open_library(char why[WHY_MAX])
 {
     void *library = NULL;
 
-    for (size_t i = 0; i < CC_COUNT(library_names) && !library; i++)
+    for (size_t i = 0; i < CC_COUNT(library_names) && !library; i++) {
         library = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+        if (!library && i == 0)
+            (void) snprintf(why, WHY_MAX, "%s", dlerror());
+    }
     return library; /* never unloaded: its TLS library does not like that */
 }
 
 int http_library(char *ret, size_t n)
 {
     __typeof__(curl_version_info) *version_info = NULL;
-    void                          *library = open_library(), *symbol = library ? dlsym(library, "curl_version_info") : NULL;
+    char                           why[WHY_MAX];
+    void                          *library = open_library(why), *symbol = library ? dlsym(library, "curl_version_info") : NULL;
 
     if (!symbol)
         return -ENOENT;
@@ -112,12 +118,13 @@ static int load(struct curl *ret, struct cc_err *err)
         { "curl_multi_assign", offsetof(struct curl, multi_assign) },
         { "curl_multi_cleanup", offsetof(struct curl, multi_cleanup) },
     };
-    struct curl c = { .library = open_library() };
+    char        why[WHY_MAX] = "";
+    struct curl c = { .library = open_library(why) };
     unsigned    i;
 
     if (!c.library)
-        return cc_fail(err, -ENOENT, "libcurl is needed to speak with etcd, and is not there (%s): install the package libcurl4",
-                       library_names[0]);
+        return cc_fail(err, -ENOENT,
+                       "libcurl is needed to speak with etcd, and cannot be loaded: install the package libcurl4 (%s)", why);
     for (i = 0; i < CC_COUNT(symbols); i++) {
         void *symbol = dlsym(c.library, symbols[i].name);
 
@@ -385,10 +392,22 @@ static int copy_text(char **ret, const char *text)
     return text && !*ret ? -ENOMEM : 0;
 }
 
+/* libcurl would find out at each request. */
+static int check_file(const char *path, const char *what, struct cc_err *err)
+{
+    if (!path || access(path, R_OK) == 0)
+        return 0;
+    return cc_fail(err, -EINVAL, "the %s '%.256s' cannot be read: %s", what, path, strerror(errno));
+}
+
 struct http *http_new(uv_loop_t *loop, const struct http_cfg *cfg, struct cc_err *err)
 {
-    struct http *h = calloc(1, sizeof *h);
+    struct http *h;
 
+    if (check_file(cfg->ca_file, "file of certificate authorities", err) < 0 ||
+        check_file(cfg->cert_file, "client certificate", err) < 0 || check_file(cfg->key_file, "key of the client", err) < 0)
+        return NULL;
+    h = calloc(1, sizeof *h);
     if (!h || copy_text(&h->ca_file, cfg->ca_file) < 0 || copy_text(&h->cert_file, cfg->cert_file) < 0 ||
         copy_text(&h->key_file, cfg->key_file) < 0) {
         (void) cc_fail(err, -ENOMEM, "no memory to speak HTTP");

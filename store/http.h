@@ -47,7 +47,7 @@ struct http_cbs {
 /* The version of the libcurl that would be used, such as "libcurl 7.88.1".  -ENOENT: there is none. */
 int http_library(char *ret, size_t n);
 
-/* NULL and err: -ENOENT names the package that is missing. */
+/* NULL and err: -ENOENT names the package that is missing, -EINVAL the file that cannot be read. */
 struct http *http_new(uv_loop_t *loop, const struct http_cfg *cfg, struct cc_err *err);
 
 /* NULL: no memory. */

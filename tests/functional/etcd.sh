@@ -55,6 +55,39 @@ cut_off() { # AGENT: kill it like a power cut would
     eval "kill -9 \$$1"
     eval "wait_for '! alive \$$1 $cut_pids' 2"
 }
+authority() { # NAME
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$1.key" -out "$1.pem" -subj "/CN=$1" \
+        -days 2 2>/dev/null
+}
+certificate() { # NAME ALT-NAMES AUTHORITY
+    openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$1.key" -out "$1.csr" -subj "/CN=$1" 2>/dev/null
+    echo "subjectAltName=$2" >"$1.ext"
+    openssl x509 -req -in "$1.csr" -CA "$3.pem" -CAkey "$3.key" -CAcreateserial -days 2 -extfile "$1.ext" -out "$1.pem" 2>/dev/null
+}
+secure_member() { # CERTIFICATE [option...]: of a cluster of its own that speaks TLS; $ENDPOINTS, $m1
+    secure_port=$("$SUPPORT/freeport") secure_peer=http://127.0.0.1:$("$SUPPORT/freeport") secure_cert=$1; shift
+    ENDPOINTS=127.0.0.1:$secure_port
+    bg m1 env ETCD_UNSUPPORTED_ARCH="$(uname -m | sed 's/aarch64/arm64/')" etcd --name m1 --data-dir "data.$secure_port" \
+        --listen-client-urls "https://0.0.0.0:$secure_port" --advertise-client-urls "https://$ENDPOINTS" \
+        --listen-peer-urls "$secure_peer" --initial-advertise-peer-urls "$secure_peer" --initial-cluster "m1=$secure_peer" \
+        --unsafe-no-fsync --log-level warn --cert-file "$secure_cert.pem" --key-file "$secure_cert.key" "$@"
+    m1=$pid
+    wait_for 'curl -sk -m 1 --cert client.pem --key client.key "https://$ENDPOINTS/health" | grep -q true' 20
+}
+two() { # option...: a job of two agents that ends well
+    nodes 2 --rdzv-backend etcd --rdzv-endpoint "$ENDPOINTS" --rdzv-id "two$(now_ms)"
+    agent a "$@"
+    agent b "$@"
+    all_go
+    well a b
+    same 2 "$(ups 'world=2 ' a b)"
+    rm -f go a.out b.out
+}
+no_host() { # PATTERN option...: no job, and why not
+    no_host_pattern=$1; shift
+    expect_status 75 "$CCRUN" --nnodes 2 --rdzv-backend etcd --rdzv-endpoint "$ENDPOINTS" --rdzv-id x "$@" --no-python true
+    matches err "no host of the job at etcd at $ENDPOINTS in [13] s: $no_host_pattern"
+}
 end_etcd() { for i in "$@"; do eval "kill -9 \$m$i; wait \$m$i || true"; done; }
 X
 limit 60
@@ -156,6 +189,62 @@ same 6 "$(ups 'count=0' a b c)"
 all_go
 well a b c
 end_etcd 1
+X
+
+it 'TLS: a certificate of ours, of another authority, for another host, and none where one is asked for' <<'X'
+command -v openssl >/dev/null || skip 'there is no openssl'
+authority ca
+authority other
+certificate server IP:127.0.0.1 ca
+certificate elsewhere DNS:elsewhere.example,IP:127.0.0.2 ca
+certificate client DNS:client ca
+certificate stranger DNS:client other
+with() { echo "join_timeout=1,protocol=https,ca_cert=$PWD/$1.pem${2:+,ssl_cert=$PWD/$2.pem,ssl_cert_key=$PWD/$2.key}"; }
+secure_member server --trusted-ca-file ca.pem --client-cert-auth
+two --rdzv-conf "protocol=https,ca_cert=$PWD/ca.pem,ssl_cert=$PWD/client.pem,ssl_cert_key=$PWD/client.key"
+two --rdzv-conf "cacert=$PWD/ca.pem,cert=$PWD/client.pem,key=$PWD/client.key" --rdzv-endpoint "https://$ENDPOINTS"
+say="etcd at https://$ENDPOINTS does not answer"
+no_host "$say: .*certificate" --rdzv-conf join_timeout=1,protocol=https
+no_host "$say: .*certificate" --rdzv-conf "$(with other client)"
+no_host "$say: ." --rdzv-conf "$(with ca)"
+no_host "$say: ." --rdzv-conf "$(with ca stranger)"
+no_host "etcd at http://$ENDPOINTS (does not answer|refuses)" --rdzv-conf join_timeout=1
+end_etcd 1
+secure_member elsewhere
+no_host "etcd at https://$ENDPOINTS does not answer: .*(name|subject)" --rdzv-conf "$(with ca)"
+two --rdzv-conf "protocol=https,ca_cert=$PWD/ca.pem" --rdzv-endpoint "127.0.0.2:$secure_port"
+end_etcd 1
+expect_status 2 "$CCRUN" --nnodes 2 --rdzv-backend etcd --rdzv-endpoint "$ENDPOINTS" --rdzv-conf "$(with no)" --no-python true
+has err "ccrun: error: " "the file of certificate authorities '$PWD/no.pem' cannot be read: No such file"
+X
+
+it 'user and password: those that may, those that may not, wrong ones and none' <<'X'
+members 1
+put() { curl -s -m 2 -X POST -d "$2" "http://127.0.0.1:$client1/v3/auth/$1" >>said; }
+for who in root worker guest; do put user/add "{\"name\":\"$who\",\"password\":\"of $who\"}"; done
+put role/add '{"name":"root"}'
+put user/grant '{"user":"root","role":"root"}'
+put role/add '{"name":"jobs"}'
+put role/grant '{"name":"jobs","perm":{"permType":"READWRITE","key":"L2Njcg==","range_end":"L2Njcw=="}}' # /ccr to /ccs
+put user/grant '{"user":"worker","role":"jobs"}'
+put enable '{}'
+two --rdzv-conf 'user=worker,password=of worker'
+no_host 'etcd at .* refuses .*user name is empty' --rdzv-conf join_timeout=1
+no_host 'etcd at .* refuses .*invalid user ID or password' --rdzv-conf 'join_timeout=3,user=worker,password=wrong'
+no_host 'etcd at .* refuses .*permission denied' --rdzv-conf 'join_timeout=3,user=guest,password=of guest'
+no_host 'etcd at .* refuses .*permission denied' --rdzv-conf 'join_timeout=3,user=worker,password=of worker,etcd_prefix=/mine'
+end_etcd 1
+X
+
+it 'says which package is missing when there is no libcurl, or what is there is none' <<'X'
+mkdir lib
+for name in libcurl.so.4 libcurl-gnutls.so.4 libcurl-nss.so.4; do echo 'no library' >lib/$name; done
+tried() { expect_status "$1" env LD_LIBRARY_PATH="$PWD/lib" "$CCRUN" --nnodes 2 --rdzv-backend etcd --rdzv-endpoint 127.0.0.1:1 --no-python true; }
+tried 2
+has err 'ccrun: error: ' 'libcurl is needed to speak with etcd, and cannot be loaded: install the package libcurl4 (' libcurl.so.4
+cp -L "$(ldd "$CCRUN" | sed -n 's/.*libuv.* => \([^ ]*\).*/\1/p')" lib/libcurl.so.4
+tried 2
+has err 'the libcurl that is installed has no curl_global_init: install the package libcurl4'
 X
 
 it 'etcd that is not there is said, and the run ends when its time is over (X3)' <<'X'

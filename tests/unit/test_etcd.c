@@ -223,6 +223,35 @@ Test(etcd, numbers_are_texts_and_keys_and_values_are_base64)
     close_game(&g);
 }
 
+Test(etcd, numbers_that_nobody_can_mean_are_none)
+{
+    static const struct {
+        const char *body;
+        int64_t     lease, ttl;
+    } all[] = {
+        { "{\"ID\":1e300,\"TTL\":1e300}", 0, 0 },
+        { "{\"ID\":-1e300,\"TTL\":-9223372036854775808}", 0, 0 },
+        { "{\"ID\":9223372036854775808,\"TTL\":\"-1\"}", 0, 0 }, /* 2^63 is the first that does not fit */
+        { "{\"ID\":\"99999999999999999999\",\"TTL\":\"9223372036854775807\"}", 0, 9000000 },
+        { "{\"ID\":\"12x\",\"TTL\":-5}", 0, 0 },
+        { "{\"ID\":\"-9223372036854775808\",\"TTL\":4.9}", INT64_MIN, 4 },
+        { "{\"ID\":null,\"TTL\":[]}", 0, 0 },
+    };
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct game g = { 0 };
+
+        g.stub.reply[0] = (struct reply) { 200, all[i].body };
+        open_game(&g, NULL);
+        cr_assert_eq(etcd_keep(g.e, 5, on_answer, &g), 0);
+        wait_for_answer(&g);
+        cr_expect_eq(g.a.code, 0, "%s", g.why);
+        cr_expect_eq(g.a.lease, all[i].lease, "%s: %lld", all[i].body, (long long) g.a.lease);
+        cr_expect_eq(g.a.ttl, all[i].ttl, "%s: %lld", all[i].body, (long long) g.a.ttl);
+        close_game(&g);
+    }
+}
+
 Test(etcd, a_condition_that_fails_tells_what_is_there)
 {
     struct game g = { 0 };
@@ -378,5 +407,11 @@ Test(etcd, endpoints_and_protocol_are_checked)
     cfg.protocol = "ftp";
     cr_expect_null(etcd_new(&loop, &cfg, &err));
     cr_expect_str_eq(err.msg, "The protocol must be HTTP or HTTPS.");
+    cfg.protocol = "https";
+    cfg.ca_file = "/dev/null";
+    cfg.cert_file = "/nowhere/client.pem";
+    cr_expect_null(etcd_new(&loop, &cfg, &err));
+    cr_expect_eq(err.code, -EINVAL);
+    cr_expect_str_eq(err.msg, "the client certificate '/nowhere/client.pem' cannot be read: No such file or directory");
     cr_assert_eq(uv_loop_close(&loop), 0);
 }
