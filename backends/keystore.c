@@ -79,8 +79,8 @@ static struct shared *shared_free(struct shared *s)
     return NULL;
 }
 
-static int shared_open(struct shared **ret, const struct init_where *where, uint64_t timeout_ms,
-                       struct cc_err *err)
+static int shared_open(struct shared **ret, const struct init_where *where, uint64_t connect_ms,
+                       uint64_t timeout_ms, struct cc_err *err)
 {
     struct store_client_cfg tcp = {
         .host = where->host, .port = where->port, .prefix = "", .timeout_ms = timeout_ms
@@ -96,7 +96,7 @@ static int shared_open(struct shared **ret, const struct init_where *where, uint
     (void) pthread_mutex_init(&s->turn, NULL);
     atomic_init(&s->n_users, 1);
     r = where->scheme == INIT_FILE ? filestore_open(&s->file, &file, err)
-                                   : store_client_connect(&s->tcp, &tcp, timeout_ms, err);
+                                   : store_client_connect(&s->tcp, &tcp, connect_ms, err);
     if (r < 0)
         (void) shared_free(s);
     else
@@ -128,7 +128,7 @@ int keystore_open(struct keystore **ret, const struct init_where *where, uint64_
 
     if (!k)
         return cc_fail(err, -ENOMEM, "no memory for a store");
-    r = shared_open(&k->s, where, timeout_ms, err);
+    r = shared_open(&k->s, where, timeout_ms, timeout_ms, err);
     /* Every PyTorch client counts itself: a rank 0 in Python waits for all before it goes on. */
     if (r == 0 && k->s->tcp)
         r = store_client_add(k->s->tcp, cc_bytes_of("init/"), 1, &n, err);
@@ -153,15 +153,21 @@ int keystore_share(struct keystore **ret, struct keystore *k, const char *prefix
 
 int keystore_clone(struct keystore **ret, struct keystore *k, const char *prefix, struct cc_err *err)
 {
+    return keystore_clone_for(ret, k, prefix, k->timeout_ms, err);
+}
+
+int keystore_clone_for(struct keystore **ret, struct keystore *k, const char *prefix, uint64_t timeout_ms,
+                       struct cc_err *err)
+{
     struct keystore *c;
     int              r;
 
     if (k->s->file)
         return keystore_share(ret, k, prefix, err);
-    c = new_store(&k->where, k->timeout_ms, k->prefix, prefix);
+    c = new_store(&k->where, timeout_ms, k->prefix, prefix);
     if (!c)
         return cc_fail(err, -ENOMEM, "no memory for a store");
-    r = shared_open(&c->s, &k->where, k->timeout_ms, err);
+    r = shared_open(&c->s, &k->where, k->timeout_ms, timeout_ms, err);
     if (r < 0)
         (void) keystore_free(c);
     else

@@ -24,6 +24,9 @@ int keystore_share(struct keystore **ret, struct keystore *s, const char *prefix
 /* The same store once more, with such a prefix.  A TCPStore gets a
  * connection of its own: a wait in one does not hold up the other. */
 int keystore_clone(struct keystore **ret, struct keystore *s, const char *prefix, struct cc_err *err);
+/* With a timeout_ms of its own for calls that do not wait for keys; a file has none. */
+int keystore_clone_for(struct keystore **ret, struct keystore *s, const char *prefix, uint64_t timeout_ms,
+                       struct cc_err *err);
 struct keystore *keystore_free(struct keystore *s);
 /* From any thread: what waits, and every later call, returns -ECANCELED. So with all that share its
  * connection. */
