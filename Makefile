@@ -200,6 +200,15 @@ $(BIN)/bench/collective: $(OBJ)/tests/bench/collective.o $(LIB)/libccrun.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,-rpath,'$$ORIGIN/../../lib' -o $@ $< -L$(LIB) -lccrun
 
+# Doubles of NVIDIA's libraries, which tests put in their place where there is no GPU.
+fakes := $(BIN)/tests/fake/libcuda.so.1 $(BIN)/tests/fake/libnccl.so.2
+$(BIN)/tests/fake/libcuda.so.1: $(OBJ)/pic/tests/support/fake/fakecuda.o
+$(BIN)/tests/fake/libnccl.so.2: $(patsubst %,$(OBJ)/pic/%.o,tests/support/fake/fakenccl tests/support/fake/fakemesh backends/reduce)
+$(fakes):
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -shared -Wl,-soname,$(@F) -o $@ $^ -ldl -lpthread
+
 # ---- tests
 
 CRITERION_CFLAGS := $(call pc,--cflags criterion)
@@ -213,7 +222,7 @@ $(BIN)/unit-tests: $(unit_obj) $(OUT)/libccrun-all.a
 .PHONY: check check-unit check-functional check-interop check-store check-layers check-pure check-symbols check-quickstart \
         check-lint lint unit-tests helpers quickstart
 unit-tests: $(BIN)/unit-tests
-helpers: $(helpers) libraries
+helpers: $(helpers) libraries $(fakes)
 
 # One person's two commands: they install what is missing themselves, so the rest is made by a second make.
 parts ?= layers pure symbols unit sim functional store interop
@@ -238,10 +247,10 @@ test_env = CCRUN=$(abs_bin)/ccrun SUPPORT=$(abs_bin)/tests
 # A test says done_testing; other scripts are what tests start.
 shell_tests = $(or $(TESTS),$(shell grep -lx done_testing tests/$(1)/*.sh))
 
-check-unit: $(BIN)/unit-tests $(helpers) $(programs)
+check-unit: $(BIN)/unit-tests $(helpers) $(fakes) $(programs)
 	$(Q)CCRUN_BIN=$(abs_bin) tests/unit/run $(BIN)/unit-tests
 
-check-functional: $(programs) $(helpers) libraries $(BIN)/sim_replay
+check-functional: $(programs) $(helpers) libraries $(fakes) $(BIN)/sim_replay
 	$(Q)$(test_env) PYTHON='$(PYTHON)' tests/run functional $(call shell_tests,functional)
 
 torch_python = $$(TORCH='$(TORCH)' PYTHON='$(PYTHON)' scripts/torch-python $(BUILD)/venv)

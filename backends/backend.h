@@ -52,6 +52,6 @@ struct backend {
     void (*close)(void *b);
 };
 
-extern const struct backend backend_self, backend_ref, backend_gloo, backend_mpi;
+extern const struct backend backend_self, backend_ref, backend_gloo, backend_mpi, backend_nccl;
 
 #endif

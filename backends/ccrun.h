@@ -8,13 +8,19 @@
  * Results.  A function that returns int returns 0 (or what it says) or a negative errno value, and then
  * ccrun_error() is a sentence that says what failed: the backend, this rank, the peer and the operation as
  * far as they are known.  The library never prints, never exits, installs no signal handler and does not
- * raise SIGPIPE. -EINVAL        an argument, a URL, a variable: nothing was sent -ENOTSUP       the backend
- * has not this type or operation: nothing was sent -EEXIST        another process holds this rank (the
- * sentence names it) -ESTALE        the file, or the store, is left over from an earlier run -ENOENT the
- * backend's library, or ccrun-store, was not found -ETIMEDOUT     the deadline is over -ECONNRESET    a peer,
- * or the store, is gone (-ENOTCONN: since an earlier call) -ECANCELED     the group was aborted -ESHUTDOWN
- * the group failed in an earlier call, whose sentence is told again After any failure but the first two of a
- * call that communicates the group is of no use any more: abort and destroy it, and init a new one.
+ * raise SIGPIPE.
+ *   -EINVAL      an argument, a URL, a variable: nothing was sent
+ *   -ENOTSUP     the backend has not this type or operation: nothing was sent
+ *   -EEXIST      another process holds this rank (the sentence names it)
+ *   -ESTALE      the file, or the store, is left over from an earlier run
+ *   -ENOENT      the backend's library, or ccrun-store, was not found, or is too old
+ *   -ENODEV      there is no GPU, or not this one
+ *   -ETIMEDOUT   the deadline is over
+ *   -ECONNRESET  a peer, or the store, is gone (-ENOTCONN: since an earlier call), or a peer has failed
+ *   -ECANCELED   the group was aborted
+ *   -ESHUTDOWN   the group failed in an earlier call, whose sentence is told again
+ * After any failure but the first two of a call that communicates the group is of no use any more: abort and
+ * destroy it, and init a new one.
  *
  * Threads.  A process may have any number of groups and stores, and threads may use different ones at the
  * same time.  Calls on one group take turns; ccrun_abort() never waits for its turn.  ccrun_error() is per

@@ -17,7 +17,8 @@ enum {
     CHOICE_KEY_MAX = 48,
 };
 
-static const struct backend *const backends[] = { &backend_gloo, &backend_mpi, &backend_self, &backend_ref };
+static const struct backend *const backends[] = { &backend_gloo, &backend_nccl, &backend_mpi, &backend_self,
+                                                 &backend_ref };
 
 struct cc_err *pg_error(void)
 {
@@ -59,9 +60,9 @@ static int unknown_backend(const char *name, struct cc_err *err)
 /* "auto": nccl if every rank can use it, else gloo. Each rank tells the others whether it can. */
 static int choose(struct ccrun_pg *pg, struct cc_err *err)
 {
-    const struct backend *nccl = find_backend("nccl");
+    const struct backend *nccl = &backend_nccl;
     struct cc_err         why;
-    bool                  can = nccl && nccl->probe && nccl->probe(pg->device, &why) == 0;
+    bool                  can = nccl->probe(pg->device, &why) == 0;
     char                  key[CHOICE_KEY_MAX];
     int                   r;
 

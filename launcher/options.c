@@ -40,7 +40,7 @@ static const struct {
 };
 
 /* Variables CCRUN_* that are no options: of our test suite, and those that ccrun itself reads elsewhere. */
-static const char *const other_variables[] = { "CCRUN_BIN", "CCRUN_FILE_LIMIT", "CCRUN_RECORD",
+static const char *const other_variables[] = { "CCRUN_BIN", "CCRUN_FILE_LIMIT", "CCRUN_NCCL",    "CCRUN_RECORD",
                                                "CCRUN_REPEAT", "CCRUN_TALLY" };
 
 const char *option_variable(const char *prefix, const struct option_row *row, char *buf)

@@ -1,8 +1,9 @@
 /* collfault.c BACKEND HOW - a rank in a group that something happens to, and what it is told then.
  *
- *   die-N    the last rank ends before call N of ccrun_what, the others make it; then they meet again without
- * it late     the last rank stays away from an all-reduce for longer than its deadline abort    rank 0 waits
- * for a message that nobody sends, and another thread of it aborts the group
+ *   die-N    the last rank ends before call N of ccrun_what, the others make it; then they meet again without it
+ *   late     the last rank stays away from an all-reduce for longer than its deadline
+ *   abort    rank 0 waits for a message that nobody sends, and another thread of it aborts the group
+ *   fails    an all-reduce fails at every rank, for a reason that the backend has been given; then all meet again
  *
  * Prints "told: " and the sentence of the failure, then "well" when all that is left to do has worked.
  */
@@ -71,11 +72,11 @@ static void told(int r, uint64_t since, uint64_t limit_ms)
         die("the group went on");
 }
 
-static void meet_again(void)
+static void meet_again(int n)
 {
     struct ccrun_init init = { .backend = ccrun_backend(pg),
                                .rank = rank,
-                               .world_size = size - 1,
+                               .world_size = n,
                                .timeout_ms = INIT_MS,
                                .group = "again" };
     int32_t           one = 1, sum = 0;
@@ -84,7 +85,7 @@ static void meet_again(void)
     must(ccrun_destroy_process_group(pg), "destroy");
     must(ccrun_init_process_group(&pg, &init), "init again");
     must(ccrun_all_reduce(pg, &one, &sum, 1, CCRUN_I32, CCRUN_SUM), "all-reduce again");
-    if (sum != size - 1)
+    if (sum != n)
         die("the sum is wrong");
     must(ccrun_barrier(pg), "barrier again");
 }
@@ -103,7 +104,15 @@ static void die_before(enum ccrun_what what)
     if (r == 0 && (is_root_only || what == CCRUN_REDUCE || what == CCRUN_GATHER))
         r = call(CCRUN_BARRIER, CALL_MS);
     told(r, since, 2 * CALL_MS);
-    meet_again();
+    meet_again(size - 1);
+}
+
+static void fail_all(void)
+{
+    uint64_t since = now_ms();
+
+    told(call(CCRUN_ALL_REDUCE, LATE_MS), since, LATE_MS);
+    meet_again(size);
 }
 
 static void stay_away(void)
@@ -163,6 +172,8 @@ int main(int argc, char **argv)
         die_before((enum ccrun_what) strtol(argv[2] + 4, NULL, 10));
     else if (strcmp(argv[2], "late") == 0)
         stay_away();
+    else if (strcmp(argv[2], "fails") == 0)
+        fail_all();
     else
         abort_one();
     must(ccrun_destroy_process_group(pg), "destroy");

@@ -1,10 +1,10 @@
-/* collsuite.c BACKEND [INIT_METHOD] - a rank that makes every collective with every type and operation, and
+/* collsuite.c BACKEND [INIT_METHOD [TIMEOUT_MS]] - a rank that makes every collective with every type and operation, and
  * checks the results.
  *
  * Linked with the shared library, as users' programs are.  INIT_METHOD: env:// (the default); tcp, which is
  * MASTER_ADDR and MASTER_PORT as a URL; none, for a backend that knows rank and size; or a URL without rank and
  * size, which come from RANK and WORLD_SIZE.
- * Prints "N checked" and exits 0, or says what was wrong.
+ * Prints "BACKEND: N checked" and exits 0, or says what was wrong.
  */
 #include <errno.h>
 #include <math.h>
@@ -370,13 +370,15 @@ static void store(void)
 int main(int argc, char **argv)
 {
     struct ccrun_init init = { .timeout_ms = TIMEOUT_MS };
-    const char       *my_rank = getenv("RANK"), *world_size = getenv("WORLD_SIZE");
+    const char       *my_rank = getenv("RANK"), *world_size = getenv("WORLD_SIZE"), *backend;
     char              url[256];
 
     if (argc < 2)
         return 2;
     init.backend = argv[1];
     init.init_method = argc > 2 ? argv[2] : "env://";
+    if (argc > 3)
+        init.timeout_ms = (uint64_t) strtol(argv[3], NULL, 10);
     if (strcmp(init.init_method, "none") == 0)
         init.init_method = NULL;
     else if (strcmp(init.init_method, "tcp") == 0) {
@@ -392,8 +394,9 @@ int main(int argc, char **argv)
     must(ccrun_init_process_group(&pg, &init));
     rank = ccrun_rank(pg);
     size = ccrun_size(pg);
-    everything(strcmp(ccrun_backend(pg), "ref") == 0 ? 3 : 1);
-    if (strcmp(ccrun_backend(pg), "ref") != 0) {
+    backend = ccrun_backend(pg);
+    everything(strcmp(backend, "ref") == 0 ? 3 : 1);
+    if (strcmp(backend, "ref") != 0) {
         everything(1003);
         reductions(300007, CCRUN_F32, CCRUN_SUM, size - 1);
         moves(300007, CCRUN_U8, 0);
@@ -405,6 +408,6 @@ int main(int argc, char **argv)
     refusals();
     doing = "destroy";
     must(ccrun_destroy_process_group(pg));
-    printf("%ld checked\n", n_checked);
+    printf("%s: %ld checked\n", backend, n_checked);
     return 0;
 }
