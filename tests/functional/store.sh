@@ -91,7 +91,7 @@ it 'helps, and tells its version' <<'EOF'
 expect_status 0 "$STORE" --help
 has out '--max-memory SIZE'
 expect_status 0 "$STORE" --version
-matches out '^ccrun-store [0-9]+\.[0-9]+\.[0-9]+$'
+matches out '^ccrun-store [0-9]+\.[0-9]+\.[0-9]+, libuv [0-9.]+$'
 EOF
 
 it 'cannot look up names: it has no resolver in it' <<'EOF'
