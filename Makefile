@@ -68,6 +68,7 @@ help:
 	@echo 'make check        every test (check-unit, check-functional, check-interop, ...)'
 	@echo 'make lint         formatting, clang-tidy, shellcheck, mandoc'
 	@echo 'make soak         full counts, fuzzing, mutants, benchmark'
+	@echo 'make static       $(BUILD)/bin/ccrun-static: one file for any container image'
 	@echo 'make bench        measurements beside the peers, build/bench.json'
 	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); also: uninstall dist man fuzz clean'
 
@@ -103,6 +104,28 @@ $(BIN)/ccrun-store: $(OBJ)/launcher/store_main.o $(OUT)/libccrun-all.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
+
+# One file that runs in any image, whatever C library that has or lacks.  Not every distribution has the archives: libcjson.a is
+# made from its source package.  Only two objects are other ones.
+static_obj   = $(OBJ)/static/launcher/main.o $(OBJ)/static/store/base/shared.o
+static_uv    = $(firstword $(wildcard $(foreach a,libuv_a.a libuv.a,$(shell $(CC) -print-file-name=$(a)))))
+static_cjson = $(or $(wildcard $(shell $(CC) -print-file-name=libcjson.a)),$(BUILD)/static/libcjson.a)
+$(BUILD)/static/libcjson.a:
+	$(Q)scripts/static-cjson $@
+$(OBJ)/static/%.o: ALL_CFLAGS += -DCCRUN_STATIC -DCCRUN_COMMIT='"$(COMMIT)"'
+$(OBJ)/static/%.o: %.c $(OUT)/flags $(OUT)/commit
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+$(BIN)/ccrun-static: $(static_obj) $(OUT)/libccrun-all.a | $(static_cjson)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -static $(ALL_LDFLAGS) -Wl,--no-warnings -Wl,--gc-sections -s -o $@ $^ $(static_uv) $(static_cjson) -lm -lpthread
+
+.PHONY: static static-if-possible
+static: $(BIN)/ccrun-static
+static-if-possible:
+	+$(Q)$(if $(SAN),:,$(MAKE) --no-print-directory static || echo '  without the static ccrun')
 
 # Only where libpmix is: without it Open MPI is not served.  Its headers are not ours to keep free of warnings.
 $(OBJ)/backends/pmix_main.o $(OUT)/tidy/backends/pmix_main: ALL_CFLAGS += $(patsubst -I%,-isystem %,$(call pc,--cflags pmix))
@@ -250,7 +273,7 @@ shell_tests = $(or $(TESTS),$(shell grep -lx done_testing tests/$(1)/*.sh))
 check-unit: $(BIN)/unit-tests $(helpers) $(fakes) $(programs)
 	$(Q)CCRUN_BIN=$(abs_bin) tests/unit/run $(BIN)/unit-tests
 
-check-functional: $(programs) $(helpers) libraries $(fakes) $(BIN)/sim_replay
+check-functional: $(programs) $(helpers) libraries $(fakes) $(BIN)/sim_replay static-if-possible
 	$(Q)$(test_env) PYTHON='$(PYTHON)' tests/run functional $(call shell_tests,functional)
 
 torch_python = $$(TORCH='$(TORCH)' PYTHON='$(PYTHON)' scripts/torch-python $(BUILD)/venv)

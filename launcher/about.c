@@ -9,6 +9,7 @@
 #include "launcher/nvml.h"
 #include "launcher/program.h"
 #include "store/base/macros.h"
+#include "store/base/shared.h"
 #include "store/http.h"
 
 enum { VERSION_MAX = 64 };
@@ -37,11 +38,17 @@ static const struct feature {
     const char *name;
     int (*find)(char *ret, size_t n); /* the library's own name and version; negative: it is not there */
     const char *why;                  /* when it is not */
+    bool is_loaded;                   /* into ccrun: nothing is into a static one */
 } features[] = {
-    { "etcd", http_library, "no libcurl" },
-    { "NVML", find_nvml, "no libnvidia-ml.so.1" },
-    { "MPI by PMIx", find_pmix, "no ccrun-pmix beside ccrun" },
+    { "etcd", http_library, "no libcurl", true },
+    { "NVML", find_nvml, "no libnvidia-ml.so.1", true },
+    { "MPI by PMIx", find_pmix, "no ccrun-pmix beside ccrun", false },
 };
+
+static const char *why_not(const struct feature *f)
+{
+    return f->is_loaded && !cc_shared_can() ? "this program is static" : f->why;
+}
 
 void about_print(FILE *to)
 {
@@ -57,7 +64,7 @@ void about_print(FILE *to)
     }
     for (size_t i = 0; i < CC_COUNT(features); i++) {
         if (!is_there[i])
-            (void) fprintf(to, "%s%s (%s)", is_first ? "\nnot here: " : "; ", features[i].name, features[i].why);
+            (void) fprintf(to, "%s%s (%s)", is_first ? "\nnot here: " : "; ", features[i].name, why_not(&features[i]));
         is_first = is_first && is_there[i];
     }
     (void) fputc('\n', to);

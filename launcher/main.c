@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef CCRUN_STATIC
+#include <nss.h>
+#endif
 
 #include "agent/agent.h"
 #include "agent/keeper.h"
@@ -283,6 +286,15 @@ static int be_agent(int fd)
     return status;
 }
 
+/* A static glibc has files and DNS in it; whatever else nsswitch.conf names it would load, from a machine whose C library may
+ * be another one. */
+static void look_up_without_modules(void)
+{
+#ifdef CCRUN_STATIC
+    (void) __nss_configure_lookup("hosts", "files dns");
+#endif
+}
+
 int main(int argc, char **argv)
 {
     struct options o;
@@ -290,6 +302,7 @@ int main(int argc, char **argv)
     int            status;
 
     (void) argc;
+    look_up_without_modules();
     if (stdstreams_open() < 0) {
         (void) cc_fail(&err, -errno, "a standard stream is closed, and '/dev/null' cannot be opened: %s", strerror(errno));
         return complain(&err, AGENT_EXIT_INTERNAL);

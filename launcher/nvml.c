@@ -1,11 +1,11 @@
 #include "launcher/nvml.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "store/base/macros.h"
+#include "store/base/shared.h"
 
 /* Where NVIDIA's own header is installed, ours is held against it. */
 #if __has_include(<nvml.h>)
@@ -24,7 +24,7 @@ _Static_assert(NVML_DEVICE_MIG_ENABLE == NVML_MIG_ENABLED && NVML_SUCCESS == 0 &
 
 int nvml_load(struct nvml *ret)
 {
-    struct nvml n = { .library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL) };
+    struct nvml n = { .library = cc_shared_open("libnvidia-ml.so.1") };
 
     static const struct {
         const char *name;
@@ -45,7 +45,7 @@ int nvml_load(struct nvml *ret)
     if (!n.library)
         return -ENOENT;
     for (unsigned i = 0; i < CC_COUNT(symbols); i++) {
-        void *symbol = dlsym(n.library, symbols[i].name);
+        void *symbol = cc_shared_symbol(n.library, symbols[i].name);
 
         if (!symbol && symbols[i].is_needed) {
             nvml_unload(&n);
@@ -60,6 +60,6 @@ int nvml_load(struct nvml *ret)
 void nvml_unload(struct nvml *n)
 {
     if (n->library)
-        (void) dlclose(n->library);
+        cc_shared_close(n->library);
     n->library = NULL;
 }

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 
 #include "store/base/buf.h"
 #include "store/base/macros.h"
+#include "store/base/shared.h"
 
 enum { CONNECT_MS = 5000, WHY_MAX = 200 };
 
@@ -75,9 +75,9 @@ static void *open_library(char why[WHY_MAX])
     void *library = NULL;
 
     for (size_t i = 0; i < CC_COUNT(library_names) && !library; i++) {
-        library = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+        library = cc_shared_open(library_names[i]);
         if (!library && i == 0)
-            (void) snprintf(why, WHY_MAX, "%s", dlerror());
+            (void) snprintf(why, WHY_MAX, "%s", cc_shared_error());
     }
     return library; /* never unloaded: its TLS library does not like that */
 }
@@ -86,7 +86,7 @@ int http_library(char *ret, size_t n)
 {
     __typeof__(curl_version_info) *version_info = NULL;
     char                           why[WHY_MAX];
-    void                          *library = open_library(why), *symbol = library ? dlsym(library, "curl_version_info") : NULL;
+    void                          *library = open_library(why), *symbol = library ? cc_shared_symbol(library, "curl_version_info") : NULL;
 
     if (!symbol)
         return -ENOENT;
@@ -122,14 +122,17 @@ static int load(struct curl *ret, struct cc_err *err)
     struct curl c = { .library = open_library(why) };
     unsigned    i;
 
+    if (!c.library && !cc_shared_can())
+        return cc_fail(err, -ENOENT, "this ccrun is static and cannot speak with etcd, for which libcurl has to be loaded: use one that "
+                                     "is not, or --rdzv-backend c10d");
     if (!c.library)
         return cc_fail(err, -ENOENT,
                        "libcurl is needed to speak with etcd, and cannot be loaded: install the package libcurl4 (%s)", why);
     for (i = 0; i < CC_COUNT(symbols); i++) {
-        void *symbol = dlsym(c.library, symbols[i].name);
+        void *symbol = cc_shared_symbol(c.library, symbols[i].name);
 
         if (!symbol) {
-            (void) dlclose(c.library);
+            cc_shared_close(c.library);
             return cc_fail(err, -ENOENT, "the libcurl that is installed has no %s: install the package libcurl4",
                            symbols[i].name);
         }

@@ -53,6 +53,8 @@ if env("CTR_CPUS"):
 for ns in spec["linux"]["namespaces"]:
     if ns["type"] == "network" and netns != "-":
         ns["path"] = netns
+if netns == "-": # as docker does
+    spec["linux"]["sysctl"] = {"net.ipv4.ip_unprivileged_port_start": "0"}
 if int(memory) > 0:
     spec["linux"]["resources"]["memory"] = {"limit": int(memory)}
 json.dump(spec, open(path, "w"))
