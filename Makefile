@@ -45,7 +45,7 @@ LIBS_UV    := $(or $(call pc,--libs libuv),-luv)
 LIBS_CJSON := $(or $(call pc,--libs libcjson),-lcjson)
 
 # Sources by layer.  Everything except the files with a main() is linked into one archive; the linker takes what it needs.
-mains    := launcher/main.c launcher/store_main.c backends/pmix_main.c
+mains    := launcher/main.c launcher/store_main.c launcher/check_main.c backends/pmix_main.c
 shims    := backends/mpi_shim.c
 lib_src  := $(filter-out $(mains) $(shims),$(wildcard store/base/*.c store/core/*.c store/*.c agent/core/*.c agent/*.c launcher/*.c backends/*.c))
 core_src := $(wildcard store/base/*.c store/core/*.c agent/core/*.c)
@@ -56,7 +56,7 @@ bench_src := $(wildcard tests/bench/*.c)
 lib_obj  := $(lib_src:%.c=$(OBJ)/%.o)
 unit_obj := $(unit_src:%.c=$(OBJ)/%.o)
 programs := $(if $(wildcard launcher/main.c),$(BIN)/ccrun) $(if $(wildcard launcher/store_main.c),$(BIN)/ccrun-store) \
-            $(if $(PMIX_LIBS),$(BIN)/ccrun-pmix)
+            $(BIN)/ccrun-check $(if $(PMIX_LIBS),$(BIN)/ccrun-pmix)
 helpers  := $(prog_src:tests/support/%.c=$(BIN)/tests/%)
 
 .PHONY: all help
@@ -104,6 +104,11 @@ $(BIN)/ccrun-store: $(OBJ)/launcher/store_main.o $(OUT)/libccrun-all.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
+
+$(BIN)/ccrun-check: $(OBJ)/launcher/check_main.o $(OUT)/libccrun-all.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_CJSON) -ldl -lpthread -lm
 
 # One file that runs in any image, whatever C library that has or lacks.  Not every distribution has the archives: libcjson.a is
 # made from its source package.  Only two objects are other ones.

@@ -155,6 +155,8 @@ static double less(double a, double b)
     return a < b ? a : b;
 }
 
+enum { FEW = 8 }; /* so many have a usual spread */
+
 /* Median of what all can do, and below what it is not the usual spread. */
 static double usual(struct inquiry *q, const double *able_of, double *ret_below)
 {
@@ -169,11 +171,11 @@ static double usual(struct inquiry *q, const double *able_of, double *ret_below)
     median = median_up(q->scratch, k);
     for (unsigned i = 0; i < k; i++)
         q->scratch[i] = q->scratch[i] > median ? q->scratch[i] - median : median - q->scratch[i];
-    *ret_below = median - SPREAD * median_down(q->scratch, k);
+    *ret_below = k < FEW ? median : median - SPREAD * median_down(q->scratch, k);
     return median;
 }
 
-/* With two there is nobody else to compare either of them with. */
+/* Of two, none can be compared with others. */
 static void blame_slow_units(struct inquiry *q)
 {
     double    below_out = 0, below_in = 0;
@@ -195,9 +197,11 @@ static void blame_slow_units(struct inquiry *q)
     }
 }
 
+/* A way was measured once, and one hiccup can spoil that: it takes more to blame it.  Of two units, each way can only be
+ * compared with the other. */
 static double expected(const struct inquiry *q, unsigned from, unsigned to)
 {
-    return q->n == 2 ? cell(q, to, from) : less(q->out[from], q->in[to]);
+    return (q->n == 2 ? cell(q, to, from) : less(q->out[from], q->in[to])) / 2;
 }
 
 static bool is_slow_way(const struct inquiry *q, unsigned from, unsigned to)

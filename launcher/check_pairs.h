@@ -5,8 +5,9 @@
  *
  * A pair that is slow has two ends.  The blame goes by what the others do with each of them: the best quarter of what a
  * unit reached with its partners says what it can do, so a slow partner, or a few, cannot make a good unit look bad.  What a
- * unit can do is held against the median of all units, and must be below `ratio` of it and outside of the usual spread
- * (median absolute deviation).  Pairs that are slow between two good units are a slow way, with no end to blame.
+ * unit can do is held against the median of all units, and must be below `ratio` of it and, from 8 units on, outside of the
+ * usual spread (median absolute deviation).  A pair that is slow between two good units is a slow way, with no end to blame;
+ * that must be below half of `ratio` of what both can do, or, of two units, of the way back.
  */
 #ifndef LAUNCHER_CHECK_PAIRS_H
 #define LAUNCHER_CHECK_PAIRS_H

@@ -72,7 +72,7 @@ static int add_item(struct check_sizes *to, const struct item *i, struct cc_err 
 int check_sizes_parse(const char *text, struct check_sizes *ret, struct cc_err *err)
 {
     struct check_sizes all = { .n = 0 };
-    struct item        item;
+    struct item        item = { .min = 0 };
     char               copy[ITEM_MAX];
     int                r = 0;
 

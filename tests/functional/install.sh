@@ -12,7 +12,8 @@ mk install >log 2>&1 || { cat log; exit 1; }
 cd root/opt/it
 "$PWD/bin/ccrun" --version | grep -q '^ccrun '
 [ -x bin/ccrun-store ]
-for f in share/man/man1/ccrun.1 share/man/man1/ccrun-store.1 share/man/man5/ccrun-report.5 share/man/man7/ccrun-elastic.7 \
+"$PWD/bin/ccrun-check" --version | grep -q '^ccrun-check '
+for f in share/man/man1/ccrun.1 share/man/man1/ccrun-store.1 share/man/man1/ccrun-check.1 share/man/man5/ccrun-report.5 share/man/man7/ccrun-elastic.7 \
     share/bash-completion/completions/ccrun share/zsh/site-functions/_ccrun share/fish/vendor_completions.d/ccrun.fish; do
     [ -s "$f" ] || fail "$f is missing"
 done
