@@ -130,6 +130,60 @@ well a b
 clean
 X
 
+# Who opens a pipe that nobody writes to waits, as on a server of files that is gone.
+it 'a file system that hangs is named, and holds up no signal, nor the end of the wait' <<'X'
+in_file 2 --rdzv-conf join_timeout=6
+mkfifo "$FILE"
+agent a
+agent b
+wait_for 'grep -q "the file system of .*/meet. has not answered for [2-9] s" b.err'
+from=$(now_ms)
+kill -TERM $b
+ends $b 143
+in_time "$from" 3000
+ends $a 75
+matches a.err 'waiting for the host of the job, .*/meet: the file system of .* has not answered for [2-9] s'
+matches a.err 'no host of the job at .*/meet in 6 s: the file system of .* has not answered for [4-6] s'
+X
+
+it 'a file system that answers again is used' <<'X'
+in_file 2
+mkfifo "$FILE"
+agent a
+agent b
+wait_for '[ "$(grep -l "has not answered" a.err b.err | wc -l)" -eq 2 ]'
+: >new
+ln "$FILE" pipe
+mv new "$FILE"
+: >pipe
+wait_for '[ "$(ups "world=2 " a b)" -eq 2 ]'
+all_go
+well a b
+clean
+X
+
+it 'a host whose file system hangs stops hosting before others may take over; the workers go on' <<'X'
+in_file 2
+agent a
+agent b
+wait_for '[ "$(ups "world=2 " a b)" -eq 2 ]'
+cp -p "$FILE" was
+mkfifo pipe
+ln pipe "$FILE.pipe"
+from=$(now_ms)
+mv "$FILE.pipe" "$FILE"
+wait_for 'cat a.err b.err | grep -q "does not host the job any more: the file could not be touched for 8 s: the file system of "' 20
+[ "$(now_ms)" -ge $((from + 7500)) ]
+in_time "$from" 10000
+[ "$(pids_of a)" ] && [ "$(pids_of b)" ]
+mv was "$FILE"
+: >pipe
+wait_for '[ "$(ups "world=2 .*count=0" a b)" -eq 4 ]' 20
+all_go
+well a b
+clean
+X
+
 it 'store_type=file names a path, which must be one' <<'X'
 in_file 2
 nodes 2 --rdzv-endpoint "$FILE" --rdzv-conf store_type=file --rdzv-id files
