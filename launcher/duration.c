@@ -33,7 +33,7 @@ int duration_parse(const char *text, uint64_t *ret_ms)
     r = pyvalue_float(number, &n);
     if (r < 0 || isnan(n))
         return -EINVAL;
-    if (n < 0 || n * seconds > SECONDS_MAX)
+    if (n < 0 || n * seconds > (double) SECONDS_MAX)
         return -ERANGE;
     *ret_ms = (uint64_t) ceil(n * seconds * 1000);
     return 0;

@@ -245,7 +245,7 @@ static int set_seconds(const struct option_setting *s, void *field, struct cc_er
 
     if (pyvalue_float(s->text, &seconds) < 0)
         return refuse(s, err, "invalid float value");
-    if (!(seconds >= 0 && seconds <= SECONDS_MAX))
+    if (!(seconds >= 0 && seconds <= (double) SECONDS_MAX))
         return refuse(s, err, "seconds out of range (0 to 1000000000)");
     *(uint64_t *) field = (uint64_t) ceil(seconds * 1000);
     return 0;
