@@ -8,6 +8,8 @@
 
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
+ZSH_COMPLETIONS ?= $(PREFIX)/share/zsh/site-functions
 DESTDIR ?=
 V       ?= 0
 SAN     ?=
@@ -30,11 +32,12 @@ PKG_CONFIG ?= pkg-config
 pc = $(shell $(PKG_CONFIG) $(1) 2>/dev/null)
 PC_CFLAGS := $(call pc,--cflags libuv libcjson)
 
+# A result that does not count is cast to void, which gcc does not hear where _FORTIFY_SOURCE is set, as Ubuntu does.
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 \
-        -Wswitch-enum -Wimplicit-fallthrough -Wundef -Wcast-qual -Wpointer-arith -Werror
+        -Wswitch-enum -Wimplicit-fallthrough -Wundef -Wcast-qual -Wpointer-arith -Wno-unused-result -Werror
 OPT    ?= -O2 -g
 CFLAGS ?=
-COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+COMMIT := $(shell scripts/commit)
 BASE_CFLAGS = -std=c11 -D_GNU_SOURCE -I. -I$(OUT)/gen $(WARN) $(OPT) -fno-strict-aliasing -fstack-protector-strong \
              -ffunction-sections -fdata-sections $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined) \
              -DCCRUN_VERSION='"$(VERSION)"' $(PC_CFLAGS) $(CFLAGS)
@@ -71,6 +74,7 @@ help:
 	@echo 'make static       $(BUILD)/bin/ccrun-static: one file for any container image'
 	@echo 'make bench        measurements beside the peers, build/bench.json'
 	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); also: uninstall dist man fuzz clean'
+	@echo 'make release      a source tarball, Debian packages and a Python wheel in $(BUILD)/release'
 
 # ---- objects
 
@@ -169,9 +173,10 @@ $(LIB)/libccrun.a: $(worker_obj)
 	$(Q)rm -f $@ && ld -r -o $(LIB)/ccrun.o $(worker_obj) && objcopy -w --keep-global-symbol='ccrun_*' $(LIB)/ccrun.o && \
 	    ar rcs $@ $(LIB)/ccrun.o && rm $(LIB)/ccrun.o
 
+pc_file = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' backends/ccrun.pc.in
 $(LIB)/ccrun.pc: backends/ccrun.pc.in
 	@mkdir -p $(@D)
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< >$@
+	$(Q)$(pc_file) >$@
 
 # Backends that need a library to be built with are left out, with a word, where it is missing.
 ifeq ($(origin CXX),default)
@@ -185,7 +190,7 @@ $(LIB)/ccrun/libccrun-gloo.so: backends/gloo_shim.cc backends/gloo_shim.h backen
 	@mkdir -p $(@D)
 	$(call say,CXX,$@)
 	$(Q)$(CXX) -std=c++17 -Wall -Wextra -Wshadow -Werror -I. $(if $(GLOO_PREFIX),-I$(GLOO_PREFIX)/include -L$(GLOO_PREFIX)/lib) $(OPT) \
-	    $(if $(SAN),-fsanitize=$(SAN)) -fPIC -shared -fvisibility=hidden $(CXXFLAGS) -o $@ $< -lgloo
+	    $(if $(SAN),-fsanitize=$(SAN)) -fPIC -shared -fvisibility=hidden $(CXXFLAGS) $(LDFLAGS) -o $@ $< -lgloo
 
 # One for each binary interface of MPI: MPICC_OPENMPI and MPICC_MPICH are the compilers whose mpi.h is used.
 MPICC_OPENMPI ?= mpicc.openmpi
@@ -399,10 +404,10 @@ $(OUT)/man/%: man/%
 
 bindir = $(DESTDIR)$(PREFIX)/bin
 mandir = $(DESTDIR)$(PREFIX)/share/man
-libdir = $(DESTDIR)$(PREFIX)/lib
+libdir = $(DESTDIR)$(LIBDIR)
 includedir = $(DESTDIR)$(PREFIX)/include
 bash_completions = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-zsh_completions  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+zsh_completions  = $(DESTDIR)$(ZSH_COMPLETIONS)
 fish_completions = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 completions := $(OUT)/completions/ccrun.bash $(OUT)/completions/_ccrun $(OUT)/completions/ccrun.fish
 
@@ -415,33 +420,46 @@ $(completions): $(BIN)/ccrun
 
 all: man $(completions) # so that `sudo make install` makes nothing in the user's build folder
 
-.PHONY: install uninstall dist
-install: $(programs) libraries $(completions) man
-	$(Q)install -d $(bindir) $(includedir) $(libdir)/ccrun $(libdir)/pkgconfig $(bash_completions) $(zsh_completions) $(fish_completions) \
-	    $(addprefix $(mandir)/man,$(sort $(subst .,,$(suffix $(pages)))))
+# install-programs is what runs jobs; install is that, and what others are built with.
+.PHONY: install install-programs uninstall
+page_dirs = $(addprefix $(mandir)/man,$(sort $(subst .,,$(suffix $(1)))))
+put_pages = $(foreach page,$(1),install -m 644 $(OUT)/$(page) $(mandir)/man$(subst .,,$(suffix $(page)))/ &&) :
+
+install-programs: $(programs) $(completions) man
+	$(Q)install -d $(bindir) $(bash_completions) $(zsh_completions) $(fish_completions) $(call page_dirs,$(filter-out %.3,$(pages)))
 	$(Q)install -m 755 $(programs) $(bindir)
-	$(Q)install -m 644 backends/ccrun.h $(includedir)
-	$(Q)install -m 644 $(LIB)/libccrun.a $(libdir)
-	$(Q)install -m 755 $(LIB)/libccrun.so $(libdir)/$(soname) && ln -sf $(soname) $(libdir)/libccrun.so
-	$(Q)$(if $(plugins),install -m 755 $(plugins) $(libdir)/ccrun)
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' backends/ccrun.pc.in >$(libdir)/pkgconfig/ccrun.pc
-	$(Q)$(foreach page,$(pages),install -m 644 $(OUT)/$(page) $(mandir)/man$(subst .,,$(suffix $(page)))/ &&) :
+	$(Q)$(call put_pages,$(filter-out %.3,$(pages)))
 	$(Q)install -m 644 $(OUT)/completions/ccrun.bash $(bash_completions)/ccrun
 	$(Q)install -m 644 $(OUT)/completions/_ccrun $(zsh_completions)
 	$(Q)install -m 644 $(OUT)/completions/ccrun.fish $(fish_completions)
 
-uninstall:
-	$(Q)rm -f $(includedir)/ccrun.h $(addprefix $(libdir)/,libccrun.a libccrun.so $(soname) pkgconfig/ccrun.pc) \
-	    $(addprefix $(libdir)/ccrun/,$(notdir $(plugins)))
-	$(Q)rmdir $(libdir)/ccrun 2>/dev/null || :
-	$(Q)rm -f $(addprefix $(bindir)/,$(notdir $(programs))) $(bash_completions)/ccrun $(zsh_completions)/_ccrun \
-	    $(fish_completions)/ccrun.fish $(foreach page,$(pages),$(mandir)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
+install: install-programs libraries
+	$(Q)install -d $(includedir) $(libdir)/pkgconfig $(if $(plugins),$(libdir)/ccrun) $(call page_dirs,$(filter %.3,$(pages)))
+	$(Q)install -m 644 backends/ccrun.h $(includedir)
+	$(Q)install -m 644 $(LIB)/libccrun.a $(libdir)
+	$(Q)install -m 755 $(LIB)/libccrun.so $(libdir)/$(soname) && ln -sf $(soname) $(libdir)/libccrun.so
+	$(Q)$(if $(plugins),install -m 755 $(plugins) $(libdir)/ccrun)
+	$(Q)$(pc_file) >$(libdir)/pkgconfig/ccrun.pc && chmod 644 $(libdir)/pkgconfig/ccrun.pc
+	$(Q)$(call put_pages,$(filter %.3,$(pages)))
 
-# The same commit makes the same bytes: git's own archive, and gzip without a name or a time.
+# Whatever a build with other libraries has installed, too.  Folders of a prefix that may be anybody's stay; so do those in use.
+uninstall:
+	$(Q)rm -f $(addprefix $(bindir)/,ccrun ccrun-store ccrun-pmix $(notdir $(programs))) $(includedir)/ccrun.h \
+	    $(addprefix $(libdir)/,libccrun.a libccrun.so $(soname) pkgconfig/ccrun.pc ccrun/libccrun-*.so) \
+	    $(bash_completions)/ccrun $(zsh_completions)/_ccrun $(fish_completions)/ccrun.fish \
+	    $(foreach page,$(pages),$(mandir)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
+	$(Q)for dir in $(libdir)/ccrun $(libdir)/pkgconfig $(call page_dirs,$(pages)) $(foreach d,$(bash_completions) $(zsh_completions) \
+	    $(fish_completions),$(d) $(d)/..); do [ ! -d $$dir ] || rmdir --ignore-fail-on-non-empty "$$(readlink -f $$dir)"; done
+
+# ---- what is handed on: a tarball, Debian packages, a Python wheel; into build/release
+
+.PHONY: dist release
 dist:
-	@mkdir -p $(BUILD)
-	$(Q)git archive --format=tar --prefix=ccrun-$(VERSION)/ HEAD | gzip -9n >$(BUILD)/ccrun-$(VERSION).tar.gz
-	$(Q)sha256sum $(BUILD)/ccrun-$(VERSION).tar.gz
+	$(Q)scripts/release -o $(BUILD) tarball
+
+release:
+	$(Q)scripts/bootstrap build release torch
+	$(Q)scripts/release -o $(BUILD)/release tarball deb wheel
 
 .PHONY: clean
 clean:

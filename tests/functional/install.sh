@@ -13,7 +13,8 @@ cd root/opt/it
 "$PWD/bin/ccrun" --version | grep -q '^ccrun '
 [ -x bin/ccrun-store ]
 "$PWD/bin/ccrun-check" --version | grep -q '^ccrun-check '
-for f in share/man/man1/ccrun.1 share/man/man1/ccrun-store.1 share/man/man1/ccrun-check.1 share/man/man5/ccrun-report.5 share/man/man7/ccrun-elastic.7 \
+for f in include/ccrun.h lib/libccrun.a lib/libccrun.so lib/libccrun.so.0 lib/pkgconfig/ccrun.pc share/man/man3/ccrun.3 \
+    share/man/man1/ccrun.1 share/man/man1/ccrun-store.1 share/man/man1/ccrun-check.1 share/man/man5/ccrun-report.5 share/man/man7/ccrun-elastic.7 \
     share/bash-completion/completions/ccrun share/zsh/site-functions/_ccrun share/fish/vendor_completions.d/ccrun.fish; do
     [ -s "$f" ] || fail "$f is missing"
 done
@@ -22,8 +23,27 @@ lacks share/man/man1/ccrun.1 @OPTIONS@
 bash -n share/bash-completion/completions/ccrun
 cd ../../..
 same "$(find root/opt/it -type f | wc -l)" "$(find root -type f | wc -l)"
+has root/opt/it/lib/pkgconfig/ccrun.pc 'prefix=/opt/it' 'libdir=/opt/it/lib'
 mk uninstall
-same 0 "$(find root -type f | wc -l)"
+same '' "$(find root ! -type d)"
+same 'bin include lib share share/man' "$(cd root/opt/it && find . -mindepth 1 | sed 's|./||' | sort | paste -sd' ')"
+EOF
+
+it 'uninstall leaves what is not its own, and the folders that it is in' <<'EOF'
+mk install >log 2>&1 || { cat log; exit 1; }
+touch root/opt/it/share/man/man1/other.1 root/opt/it/lib/ccrun/other.so root/opt/it/share/zsh/other
+mk uninstall
+same 'root/opt/it/lib/ccrun/other.so root/opt/it/share/man/man1/other.1 root/opt/it/share/zsh/other' \
+    "$(find root ! -type d | sort | paste -sd' ')"
+EOF
+
+it 'a distribution puts libraries and completions where it has them' <<'EOF'
+mk LIBDIR=/opt/it/lib/here ZSH_COMPLETIONS=/opt/it/zsh install >log 2>&1 || { cat log; exit 1; }
+[ -e root/opt/it/lib/here/libccrun.so.0 ] && [ -e root/opt/it/zsh/_ccrun ]
+has root/opt/it/lib/here/pkgconfig/ccrun.pc 'libdir=/opt/it/lib/here'
+[ ! -e root/opt/it/lib/libccrun.so.0 ]
+mk LIBDIR=/opt/it/lib/here ZSH_COMPLETIONS=/opt/it/zsh uninstall
+same '' "$(find root ! -type d)"
 EOF
 
 it '--version tells what is inside, what would be loaded, and what this machine lacks' <<'EOF'
@@ -48,6 +68,9 @@ mk BUILD="$PWD/a" dist >one
 mk BUILD="$PWD/b" dist >two
 same "$(cut -d' ' -f1 one)" "$(cut -d' ' -f1 two)"
 tar tzf a/*.tar.gz | grep -q '^ccrun-[0-9.]*/Makefile$'
+tar xzf a/*.tar.gz # knows its commit, also inside of another repository
+git init -q . && git -c user.name=a -c user.email=a@b.invalid commit -q --allow-empty -m other
+same "$(git -C "$LIB" rev-parse HEAD | cut -c1-12)" "$(cd ccrun-* && scripts/commit)"
 EOF
 
 done_testing
