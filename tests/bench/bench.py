@@ -958,9 +958,10 @@ class LoopbackSsh:
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", at(key)], check=True)
         shutil.copy(at("id.pub"), at("authorized"))
         port = free_port()
+        # SetEnv: a shell's start files of our own are none of ssh's work (pyenv's take 100 ms, and wait for each other)
         with open(at("sshd"), "w") as f:
             f.write("Port %d\nListenAddress 127.0.0.1\nHostKey %s\nAuthorizedKeysFile %s\nPidFile none\nStrictModes no\nUsePAM no\n"
-                    "UseDNS no\nMaxStartups 500\nMaxSessions 500\n" % (port, at("host"), at("authorized")))
+                    "UseDNS no\nMaxStartups 500\nMaxSessions 500\nSetEnv HOME=%s\n" % (port, at("host"), at("authorized"), folder))
         with open(self.config, "w") as f:
             f.write("Host bench*\n HostName 127.0.0.1\n Port %d\n IdentityFile %s\n IdentitiesOnly yes\n StrictHostKeyChecking no\n"
                     " UserKnownHostsFile /dev/null\n LogLevel ERROR\n BatchMode yes\n" % (port, at("id")))
