@@ -16,6 +16,7 @@
 #include "agent/party_inside.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
+#include "store/base/signame.h"
 #include "store/server.h"
 
 enum {
@@ -665,9 +666,27 @@ enum policy_exit party_exited(struct party *p, uint64_t now, int status, bool is
     return member_exited(&p->member, now, status, is_terminal);
 }
 
+/* What keeps us from the host of the job. */
+static const char *trouble(const struct party *p)
+{
+    return p->hosting ? hosting_trouble(p->hosting) : p->uplink ? uplink_trouble(p->uplink)
+           : p->directory ? directory_trouble(p->directory) : "";
+}
+
+static void say_stopped_early(struct party *p, int signum)
+{
+    char        name[CC_SIGNAME_MAX], at[ENDPOINT_TEXT_MAX], line[CC_ERR_MSG_MAX + 480];
+    const char *why = trouble(p);
+
+    (void) snprintf(line, sizeof line, "%s: stopped before the job's host, %s, was reached%s%s", cc_signal_name(signum, name),
+                    endpoint(p, at), why[0] ? ": " : "", why);
+    p->ops->say(p->ctx, 0, line);
+}
+
 void party_signal(struct party *p, uint64_t now, int signum)
 {
     if (p->stage < STAGE_MEMBER) {
+        say_stopped_early(p, signum);
         finish(p, 128 + (unsigned) signum);
     } else if (p->stage == STAGE_MEMBER) {
         recorder_note(p->recorder, &(struct record) { .kind = RECORD_SIGNAL, .now = now, .u.number = (uint32_t) signum });
@@ -701,8 +720,7 @@ void party_notice(struct party *p, uint64_t now, uint64_t ms_left)
 static void wait_for_host(struct party *p, uint64_t now)
 {
     struct cc_err err = { 0 };
-    const char *why = p->hosting ? hosting_trouble(p->hosting) : p->uplink ? uplink_trouble(p->uplink)
-                      : p->directory ? directory_trouble(p->directory) : "";
+    const char *why = trouble(p);
     char        at[ENDPOINT_TEXT_MAX];
     uint64_t    waited = now - p->waiting_since;
     char        line[CC_ERR_MSG_MAX + 480];

@@ -111,3 +111,19 @@ bool endpoint_is_loopback(const char *host)
 {
     return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
 }
+
+bool endpoint_is_nobody(const char *host)
+{
+    struct in_addr  v4;
+    struct in6_addr v6;
+    char            number[INET6_ADDRSTRLEN];
+    size_t          n = strcspn(host, "%");
+
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 0 || ntohl(v4.s_addr) >> 28 == 14 || v4.s_addr == UINT32_MAX;
+    if (n >= sizeof number)
+        return false;
+    memcpy(number, host, n);
+    number[n] = '\0';
+    return inet_pton(AF_INET6, number, &v6) == 1 && (IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_MULTICAST(&v6));
+}

@@ -21,4 +21,7 @@ int endpoint_parse(struct endpoint *ret, const char *text, int default_port, str
 /* Is that a name or an address of this machine alone: localhost, 127.*, ::1? */
 bool endpoint_is_loopback(const char *host);
 
+/* A number that no machine can have as its own: 0.0.0.0, 255.255.255.255, ::, or of a group of machines. */
+bool endpoint_is_nobody(const char *host);
+
 #endif

@@ -111,6 +111,9 @@ static int parse_local_addr(char ret[ENDPOINT_HOST_MAX], const char *text, struc
     r = endpoint_parse(&at, whole, 0, NULL);
     if (r < 0)
         return cc_fail(err, -EINVAL, "--local-addr '%.200s' is neither a host name nor an address", text);
+    if (endpoint_is_nobody(at.host))
+        return cc_fail(err, -EINVAL, "--local-addr '%.60s' is no machine's address: give the one by which the other nodes reach "
+                                     "this one, or leave the option out", text);
     memcpy(ret, at.host, sizeof at.host);
     return 0;
 }

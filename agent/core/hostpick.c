@@ -179,6 +179,18 @@ static int no_such(const struct hostpick *in, struct cc_err *err)
     return cc_fail(err, -ENODEV, "--subnet: no address of this machine is in '%.50s'; there are: %s", in->subnet, there);
 }
 
+/* A name may be that of a gateway before us, which we cannot know. */
+static int not_ours(const struct hostpick *in, struct cc_err *err)
+{
+    char there[300];
+
+    list(in, there, sizeof there);
+    return cc_fail(err, -EADDRNOTAVAIL,
+                   "--local-addr: '%.60s' is no address of this machine; there are: %s (if it is that of a gateway before it, "
+                   "give the gateway's name)",
+                   in->local_addr, there);
+}
+
 /* ---- where to listen */
 
 static void add_also(struct hosting_answer *a, const char *text)
@@ -326,6 +338,8 @@ int hostpick_decide(const struct hostpick *in, struct hosting_answer *ret, struc
     *ret = (struct hosting_answer) { 0 };
     if (has_wish && !best)
         return no_such(in, err);
+    if (in->local && !is_ours(in, in->local))
+        return not_ours(in, err);
     for (i = 0; i < in->n_found; i++)
         if (is_anywhere(&in->found[i]))
             return cc_fail(err, -EINVAL,

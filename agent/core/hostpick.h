@@ -73,7 +73,8 @@ struct hosting_answer {
 };
 
 /* -ENODEV: there is no such interface, or no address in that network; the sentence names those that there are.
- * -EINVAL: the endpoint names no machine (0.0.0.0). */
+ * -EADDRNOTAVAIL: --local-addr is a number that this machine does not have.  -EINVAL: the endpoint names no machine
+ * (0.0.0.0). */
 int hostpick_decide(const struct hostpick *in, struct hosting_answer *ret, struct cc_err *err);
 
 /* The host name of a machine, or the same with or without its domain; case does not matter. */

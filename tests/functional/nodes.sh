@@ -454,6 +454,31 @@ all_go
 well a b
 X
 
+it 'an address that this node cannot be reached by is refused before anything starts' <<'X'
+nodes 2
+for addr in 0.0.0.0 :: 224.0.0.1 ff02::1; do
+    for many in '' "--nnodes 2 --rdzv-endpoint $ENDPOINT"; do
+        expect_status 2 "$CCRUN" $many --local-addr $addr --no-python true
+        has err "ccrun: error: --local-addr '$addr' is no machine's address"
+    done
+done
+expect_status 2 "$CCRUN" --nnodes 2 --rdzv-endpoint "$ENDPOINT" --local-addr 198.51.100.9 --no-python true
+has err "ccrun: error: --local-addr: '198.51.100.9' is no address of this machine; there are: "
+expect_status 2 "$CCRUN" --local-addr 198.51.100.9 --no-python true
+has err 198.51.100.9
+X
+
+it 'an agent that is stopped before it has reached the host says so' <<'X'
+nodes 2
+for sig in TERM:143 INT:130; do
+    bg a "$CCRUN" --nnodes 2 --rdzv-conf is_host=0 --rdzv-endpoint "$ENDPOINT" --no-python true
+    wait_for "pgrep -P $pid" # from then on nothing is lost
+    kill -"${sig%:*}" "$pid"
+    ends "$pid" "${sig#*:}"
+    matches a.err "^ccrun: SIG${sig%:*}: stopped before the job's host, $ENDPOINT, was reached"
+done
+X
+
 it 'the store stays where it is over a restart, and is empty again (D30, D31)' <<'X'
 nodes 2 --max-restarts 2
 agent a --nproc-per-node 2

@@ -86,3 +86,16 @@ Test(endpoint, a_very_long_one_is_refused)
     cr_assert_eq(endpoint_parse(&e, text, 1, &err), -EINVAL);
     cr_assert_eq(endpoint_parse(&e, text + 1, 1, &err), 0);
 }
+
+Test(endpoint, a_number_that_no_machine_has_is_known)
+{
+    static const char *const nobody[] = { "0.0.0.0", "0.1.2.3", "255.255.255.255", "224.0.0.1", "239.255.0.1", "::", "0::0",
+                                          "ff02::1", "ff02::1%eth0" };
+    static const char *const some[] = { "10.0.0.1", "127.0.0.1", "240.0.0.1", "223.255.255.255", "::1", "fd00::1", "fe80::1%eth0",
+                                        "::ffff:10.0.0.1", "host", "0.0.0.0.example", "" };
+
+    for (size_t i = 0; i < sizeof nobody / sizeof *nobody; i++)
+        cr_expect(endpoint_is_nobody(nobody[i]), "%s", nobody[i]);
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        cr_expect(!endpoint_is_nobody(some[i]), "%s", some[i]);
+}

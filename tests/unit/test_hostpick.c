@@ -441,6 +441,23 @@ Test(hostpick, the_local_address_is_published_as_it_was_given)
     cr_expect_str_eq(decide(&s).publish, "192.168.7.5");
 }
 
+Test(hostpick, a_local_address_that_is_not_here_is_refused)
+{
+    struct scene  s;
+    struct cc_err err;
+
+    cluster(&s, "10.0.0.5");
+    resolves_to(&s, "10.0.0.5");
+    s.local = addr("10.0.0.77", 0);
+    s.in.local_addr = s.local.text;
+    s.in.local = &s.local;
+    err = refuse(&s, -EADDRNOTAVAIL);
+    cr_expect(strstr(err.msg, "--local-addr: '10.0.0.77' is no address of this machine; there are: "), "%s", err.msg);
+    cr_expect(strstr(err.msg, "eth0 10.0.0.5/"), "%s", err.msg);
+    s.in.wish = HOSTING_NO;
+    (void) refuse(&s, -EADDRNOTAVAIL);
+}
+
 Test(hostpick, agents_that_play_nodes_on_loopback_come_from_their_own_address)
 {
     struct scene          s;

@@ -168,6 +168,10 @@ Test(plan, what_torchrun_leaves_without_a_sentence_has_one)
         { "--log-max-size 10", "--log-max-size 10 is too small: at least 4K, or 0 for no limit" },
         { "--store-max-memory 4K", "--store-max-memory 4K is too small: at least 1M" },
         { "--local-addr a/b", "--local-addr 'a/b' is neither a host name nor an address" },
+        { "--local-addr 0.0.0.0", "--local-addr '0.0.0.0' is no machine's address: give the one by which the other nodes "
+                                  "reach this one, or leave the option out" },
+        { "--nnodes 2 --rdzv-endpoint h --local-addr ::", "--local-addr '::' is no machine's address: give the one by which "
+                                                          "the other nodes reach this one, or leave the option out" },
     };
     size_t i;
 
