@@ -373,8 +373,8 @@ mutants check-mutants:
 
 .PHONY: soak
 soak:
-	$(Q)scripts/bootstrap build test lint bench
-	+$(Q)CCRUN_REPEAT=200 MAKE='$(MAKE)' scripts/check quickstart $(parts) mutants lint sanitized fuzz bench
+	$(Q)scripts/bootstrap build test lint bench release
+	+$(Q)CCRUN_REPEAT=200 MAKE='$(MAKE)' scripts/check quickstart $(parts) mutants lint sanitized fuzz bench release walk
 
 # ---- the tests again, with a sanitizer in the process that is tested
 
@@ -460,6 +460,16 @@ dist:
 release:
 	$(Q)scripts/bootstrap build release torch
 	$(Q)scripts/release -o $(BUILD)/release tarball deb wheel
+
+# In minimal systems, which are made once and kept: what is handed on, and README's commands on a fresh clone (WALK, WALK_COMMANDS).
+.PHONY: check-release check-walk
+root_cache = ROOT_CACHE="$$(mkdir -p $(BUILD)/roots && cd $(BUILD)/roots && pwd)"
+check-release: release $(helpers)
+	$(Q)$(test_env) $(root_cache) RELEASE="$$(cd $(BUILD)/release && pwd)" CCRUN_FILE_LIMIT=7200 tests/run release $(call shell_tests,release)
+
+check-walk: $(programs) $(helpers)
+	$(Q)scripts/bootstrap release
+	$(Q)$(test_env) $(root_cache) CCRUN_FILE_LIMIT=21600 tests/run walk $(call shell_tests,walk)
 
 .PHONY: clean
 clean:
