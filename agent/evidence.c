@@ -95,7 +95,8 @@ static bool is_oom(struct evidence_watch *w, struct cgroup_oom *now, struct evid
     ret->kind = EVIDENCE_OOM;
     (void) snprintf(
         ret->text, sizeof ret->text,
-        "probably out of memory: the kernel killed a process of this machine for it while the job ran");
+        "probably out of memory (not ccrun; no cgroup memory limit is visible): the kernel killed a process of this machine for "
+        "it while the job ran");
     return true;
 }
 

@@ -148,4 +148,15 @@ done >all
 [ "$(nproc)" -ge 2 ] || skip 'two CPUs are needed'
 same '0.5: 1|1: 1|1.5: 2 1|' "$(sed 's/ *$//' all | tr '\n' '|')"
 E
+
+it 'memory that runs out inside: the report names the limit, or says that no control group can be seen' <<'E'
+cat >worker.py <<'END'
+import os, time
+x = b"x" * (1 << 30) if os.environ["RANK"] == "1" else time.sleep(50)
+END
+CTR_CGROUPS=1 MEMORY=100000000 expect_status 137 ctr oom "$CCRUN" --nproc-per-node 2 --no-python python3 "$T/worker.py"
+matches err 'evidence  : out of memory: killed by the kernel, limit 95 MB, peak 9[0-9] MB'
+MEMORY=100000000 expect_status 137 ctr oom "$CCRUN" --nproc-per-node 2 --no-python python3 "$T/worker.py"
+has err 'rank 1 (local_rank: 1' 'was killed by SIGKILL' 'not ccrun; no cgroup memory limit is visible'
+E
 done_testing
