@@ -52,6 +52,27 @@ expect_status 0 "$SHARED/root/bin/ccrun" --no-python --nproc-per-node 4 ./all_re
 same 4 "$(grep -c 'of 4: the sum is 6$' out)"
 EOF
 
+it 'the example for NCCL runs, here over doubles of it and of the driver' <<'EOF'
+build all_reduce_nccl
+export LD_LIBRARY_PATH="$SUPPORT/fake"
+expect_status 0 "$SHARED/root/bin/ccrun" --no-python --nproc-per-node 4 ./all_reduce_nccl
+same 4 "$(grep -c 'of 4: the sum is 6$' out)"
+EOF
+
+it 'the example in CUDA is built where nvcc is, and runs where a GPU is' <<'EOF'
+command -v nvcc >/dev/null || skip 'no nvcc'
+# shellcheck disable=SC2046 # flags are words
+nvcc -O2 "$ROOT/backends/examples/fill_and_check.cu" $(PKG_CONFIG_PATH="$SHARED/root/lib/pkgconfig" pkg-config --cflags --libs ccrun) \
+    -Xlinker -rpath="$SHARED/root/lib" -o fill_and_check
+if [ -e /dev/nvidia0 ]; then
+    expect_status 0 "$SHARED/root/bin/ccrun" --no-python --nproc-per-node gpu ./fill_and_check 16
+    has out ' numbers, 0 wrong'
+else
+    expect_status 1 ./fill_and_check 1
+    has err 'fill_and_check: '
+fi
+EOF
+
 for url in tcp://127.0.0.1:PORT file://TOP/meet; do
     it "an example runs without a launcher: $url" <<EOF
 [ -e "\$SHARED/root/lib/ccrun/libccrun-gloo.so" ] || skip 'libccrun was built without gloo'
