@@ -125,3 +125,20 @@ in_time() {
     [ $in_time_stall -lt $in_time_took ] || in_time_stall=$in_time_took
     [ $((in_time_took - in_time_stall * 3 / 4)) -le "$2" ] || fail "took $in_time_took ms, more than $2"
 }
+
+# gpus N: from here on doubles of NCCL and of the driver (../support/fake) are in their place.  With REAL_GPUS=N in the
+# environment it is the real ones, as far as there are so many GPUs.
+gpus() {
+    if [ -n "${REAL_GPUS:-}" ]; then
+        [ "$1" -le "$REAL_GPUS" ] || skip "there are $REAL_GPUS GPUs"
+    else
+        export LD_LIBRARY_PATH="$SUPPORT/fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+        unset CUDA_VISIBLE_DEVICES CCRUN_NCCL || :
+    fi
+}
+
+# doubles: only they can do what comes.
+doubles() {
+    [ -z "${REAL_GPUS:-}" ] || skip 'with the doubles of NCCL and the driver only'
+    gpus 0
+}

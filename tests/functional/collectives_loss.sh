@@ -7,6 +7,7 @@ words <<'EOF'
 GLOO=${CCRUN%/*}/../lib/ccrun/libccrun-gloo.so
 fault() { # fault BACKEND HOW WELL TEXT...: WELL ranks of 3 end well, and each that was told was told TEXT
     [ "$1" != gloo ] || [ -e "$GLOO" ] || skip 'libccrun was built without gloo'
+    [ "$1" != nccl ] || gpus 3
     expect_status 0 "$CCRUN" --no-python --nproc-per-node 3 "$SUPPORT/collfault" "$1" "$2"
     same "$3" "$(grep -c '^well$' out)"
     shift 3
@@ -21,9 +22,9 @@ rank() { # rank R SIZE command...: in the background, without an agent; sets $pi
 }
 EOF
 
-for backend in gloo ref; do
+for backend in gloo ref nccl; do
     who='rank 2'
-    [ "$backend" = ref ] || who="$who
+    [ "$backend" != gloo ] || who="$who
 every other rank" # those that heard of it first may be gone, too, when gloo tells the last
     for what in 0 1 2 3 4 5 6 7 8 9 10; do
         it "$backend: a rank dies before call $what, the others are told and meet again" <<EOF

@@ -1,26 +1,20 @@
 #!/bin/sh
-# libccrun on GPUs: the nccl backend over doubles of NCCL and of the CUDA driver (tests/support/fake): real ranks, checked results.
+# libccrun on GPUs: what only the nccl backend has; the suites that all backends pass are in collectives.sh.
 . "$(dirname "$0")/lib.sh"
 limit 60
 ROOT=$(cd "$(dirname "$0")/../.." && pwd)
 export ROOT
 
 words <<'EOF'
-export LD_LIBRARY_PATH="$SUPPORT/fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-unset CUDA_VISIBLE_DEVICES CCRUN_NCCL || :
-suite() { # suite N BACKEND INIT_METHOD: under ccrun, where the agent serves the store
-    [ "$3" != file ] || set -- "$1" "$2" "file://$T/meet"
-    expect_status 0 "$CCRUN" --no-python --nproc-per-node "$1" "$SUPPORT/collsuite" "$2" "$3"
-    same "$1" "$(grep -c '^nccl: .* checked$' out)"
-}
-fault() { # fault HOW WELL TEXT...: WELL ranks of 3 end well, and each that was told was told every TEXT
+fault() { # fault HOW TEXT: all 3 ranks are told it, or more, and end well
     expect_status 0 "$CCRUN" --no-python --nproc-per-node 3 "$SUPPORT/collfault" nccl "$1"
-    same "$2" "$(grep -c '^well$' out)"
-    shift 2
+    same 3 "$(grep -c '^well$' out)"
     grep '^told: ' out >told
-    for text in "$@"; do
-        same 0 "$(grep -cvF -e "$text" told || true)"
-    done
+    same 0 "$(grep -cvF -e "$2" told || true)"
+}
+suite() { # suite N BACKEND: it is nccl
+    expect_status 0 "$CCRUN" --no-python --nproc-per-node "$1" "$SUPPORT/collsuite" "$2"
+    same "$1" "$(grep -c '^nccl: .* checked$' out)"
 }
 refused() { # refused N TEXT...: a group of N cannot be made, or used, and it is said why
     expect_status 1 "$CCRUN" --no-python --nproc-per-node "$1" "$SUPPORT/collsuite" nccl env:// "${ms:-20000}"
@@ -30,48 +24,35 @@ refused() { # refused N TEXT...: a group of N cannot be made, or used, and it is
 no_driver() { ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so\.1' || skip 'there is an NVIDIA driver'; }
 EOF
 
-for method in env:// tcp file; do
-    for ranks in 1 2 4 8; do
-        it "nccl, $ranks ranks, $method" <<EOF
-suite $ranks nccl $method
-EOF
-    done
-done
-
 for ranks in 1 2 4; do
     it "buffers on GPUs, streams of the user, messages of all to all: $ranks ranks" <<EOF
+gpus $ranks
 expect_status 0 "\$CCRUN" --no-python --nproc-per-node $ranks "\$SUPPORT/nccldev"
 same $ranks "\$(grep -c ' checked\$' out)"
 EOF
 done
 
-for what in 0 1 2 3 4 5 6 7 8 9 10; do
-    it "a rank dies before call $what, the others are told which and meet again" <<EOF
-fault die-$what 2 'nccl: rank ' 'rank 2'
-EOF
-done
-
 it 'a deadline ends an all-reduce to which one does not come, and says which' <<'EOF'
-fault late 3 'all-reduce of 100000 i32 (sum): not done within 0.3 s; rank 2 '
-EOF
-
-it 'a call is aborted from another thread' <<'EOF'
-fault abort 3 'recv of 100000 i32 from rank 2, tag 0: aborted'
+gpus 3
+fault late 'not done within 0.3 s; rank 2 '
 EOF
 
 it 'a launch that hangs ends with the deadline, and all meet again' <<'EOF'
+doubles
 export FAKE_NCCL_FAULT=hang:1:1
-fault fails 3 'all-reduce of 100000 i32 (sum): '
+fault fails 'all-reduce of 100000 i32 (sum): '
 has told 'not done within 0.3 s'
 EOF
 
 it 'an error that NCCL finds by itself ends the call at every rank, and all meet again' <<'EOF'
+doubles
 export FAKE_NCCL_FAULT=async:1:1
-fault fails 3 'all-reduce of 100000 i32 (sum): '
+fault fails 'all-reduce of 100000 i32 (sum): '
 has told 'rank 1 of 3, all-reduce of 100000 i32 (sum): remote process exited or there was a network error (NET/IB: Got completion with error 12)'
 EOF
 
 it 'a launch that fails is told with what NCCL says' <<'EOF'
+doubles
 export FAKE_NCCL_FAULT=launch:1:5
 refused 2 'rank 1 failed in ' ': internal error (a launch failed)'
 EOF
@@ -85,26 +66,31 @@ refused 1 "nccl: rank 0 of 1, group 'default': no GPU: libcuda.so.1, which comes
 EOF
 
 it 'no GPU: the driver finds none' <<'EOF'
+doubles
 export FAKE_CUDA_DEVICES=0 CUDA_VISIBLE_DEVICES=
 refused 1 "no GPU: the NVIDIA driver is here and finds none, and CUDA_VISIBLE_DEVICES is ''"
 EOF
 
 it 'no GPU: fewer than ranks' <<'EOF'
+doubles
 export FAKE_CUDA_DEVICES=2
 refused 3 "no GPU: LOCAL_RANK's is cuda:2, and this process sees 2"
 EOF
 
 it 'a launcher that shows each rank one GPU is understood' <<'EOF'
+doubles
 export FAKE_CUDA_DEVICES=1
-suite 2 nccl env://
+suite 2 nccl
 EOF
 
 it 'no NCCL' <<'EOF'
+doubles
 export CCRUN_NCCL=/nowhere/libnccl.so.2
 refused 1 'NCCL cannot be loaded: /nowhere/libnccl.so.2: cannot open shared object file' 'name the file in CCRUN_NCCL'
 EOF
 
 it 'NCCL is too old: which it is, and which is needed' <<'EOF'
+doubles
 export FAKE_NCCL_VERSION=2.10.3
 refused 1 'NCCL is too old: ' "fake/libnccl.so.2 is of version 2.10.3, and 2.14.0 or newer is needed"
 export FAKE_NCCL_VERSION=2.8.4
@@ -112,16 +98,19 @@ refused 1 'is of version 2.8.4, and 2.14.0 or newer'
 EOF
 
 it 'another library in its place is none' <<'EOF'
+doubles
 export CCRUN_NCCL=libm.so.6
 refused 1 'libm.so.6 is not NCCL: it has no ncclGetVersion()'
 EOF
 
 it 'the driver is too old' <<'EOF'
+doubles
 export FAKE_CUDA_VERSION=10020
 refused 1 'the NVIDIA driver is too old: it is of CUDA 10.2, and 11.2 or newer is needed'
 EOF
 
 it 'a rank that cannot is named to the others, which do not wait for their deadline' <<'EOF'
+doubles
 cat >each.sh <<'EACH'
 [ "$RANK" != 0 ] || export FAKE_NCCL_FAULT=id
 status=0
@@ -135,11 +124,13 @@ same 2 "$(grep -c "group 'default': given up, as rank 0 failed in init: unhandle
 EOF
 
 it 'an init in which one hangs ends with the deadline' <<'EOF'
+doubles
 export FAKE_NCCL_FAULT=init-hang:1
 ms=700 refused 2 'the ranks are not connected within 0.7 s'
 EOF
 
 it 'no memory on the GPU for a host buffer' <<'EOF'
+doubles
 export FAKE_CUDA_NO_MEMORY=1
 refused 2 'bytes on cuda:' 'for a host buffer: out of memory (CUDA_ERROR_OUT_OF_MEMORY)'
 EOF
@@ -147,11 +138,13 @@ EOF
 # ---- auto
 
 it 'auto is nccl where every rank has a GPU' <<'EOF'
-suite 2 auto env://
+gpus 2
+suite 2 auto
 EOF
 
 it 'auto is gloo where one has none' <<'EOF'
 [ -e "${CCRUN%/*}/../lib/ccrun/libccrun-gloo.so" ] || skip 'libccrun was built without gloo'
+doubles
 cat >some.sh <<'SOME'
 [ "$LOCAL_RANK" != 1 ] || export FAKE_CUDA_DEVICES=0
 exec "$SUPPORT/collsuite" auto
@@ -176,9 +169,10 @@ sed -i 's/NCCL_BF16 = 9/NCCL_BF16 = 7/' backends/nccl_api.h
 EOF
 
 it 'the real NCCL is loaded, and fails without its driver' <<'EOF'
-export CCRUN_NCCL="${NCCL_HOME:-/usr}/lib/libnccl.so.2"
-[ -e "$CCRUN_NCCL" ] || skip 'no libnccl.so.2 in NCCL_HOME'
+[ -e "${NCCL_HOME:-/usr}/lib/libnccl.so.2" ] || skip 'no libnccl.so.2 in NCCL_HOME'
 no_driver
+doubles
+export CCRUN_NCCL="${NCCL_HOME:-/usr}/lib/libnccl.so.2"
 refused 1 "nccl: rank 0 of 1, group 'default': unhandled cuda error"
 export LD_LIBRARY_PATH=/nowhere
 refused 1 'no GPU: libcuda.so.1, which comes with the NVIDIA driver'
