@@ -477,4 +477,4 @@ clean:
 
 .SECONDARY: # objects of helpers are not intermediate files
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

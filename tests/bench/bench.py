@@ -8,6 +8,7 @@ The exit status is 0 when every row met its target, 1 otherwise.
 """
 import argparse
 import ctypes
+import glob
 import json
 import os
 import re
@@ -250,6 +251,23 @@ def start_64(b): start_row(b, 64, 30)
 
 @row
 def start_256(b): start_row(b, 256, 120)
+
+
+@row
+def wheel(b):
+    """As pip installs it: the program itself, so it may not start later than the one that was built here."""
+    found = glob.glob(os.path.join(b.bin, "..", "release", "*.whl"))
+    if not found:
+        return print("     no wheel in build/release: make release makes it")
+    size = os.path.getsize(found[0]) / 1e6
+    b.report("size of the wheel", "MB", size, {}, "<= 3", size <= 3)
+    with tempfile.TemporaryDirectory() as d:
+        subprocess.run([sys.executable, "-m", "venv", d], check=True)
+        subprocess.run([d + "/bin/pip", "install", "-q", "--no-index", found[0]], check=True)
+        job = ["--no-python", "--nproc-per-node", "1", "/bin/true"]
+        got = in_turn(3 * b.runs, ours=lambda: wall([d + "/bin/ccrun", *job])[0], direct=lambda: wall([b.ccrun, *job])[0])
+    b.report("start 1 x /bin/true through the wheel", "ms", got["ours"], {"direct": got["direct"]}, "<= direct + 1",
+             got["ours"] <= got["direct"] + 1)
 
 
 @row
