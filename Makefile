@@ -118,9 +118,9 @@ $(BIN)/ccrun-check: $(OBJ)/launcher/check_main.o $(OUT)/libccrun-all.a
 # made from its source package.  Only two objects are other ones.
 static_obj   = $(OBJ)/static/launcher/main.o $(OBJ)/static/store/base/shared.o
 static_uv    = $(firstword $(wildcard $(foreach a,libuv_a.a libuv.a,$(shell $(CC) -print-file-name=$(a)))))
-static_cjson = $(or $(wildcard $(shell $(CC) -print-file-name=libcjson.a)),$(BUILD)/static/libcjson.a)
-$(BUILD)/static/libcjson.a:
-	$(Q)scripts/static-cjson $@
+static_cjson = $(or $(wildcard $(shell $(CC) -print-file-name=libcjson.a)),$(BUILD)/static/lib/libcjson.a)
+$(BUILD)/static/lib/libcjson.a:
+	$(Q)scripts/static-libs $(BUILD)/static cjson
 $(OBJ)/static/%.o: ALL_CFLAGS += -DCCRUN_STATIC -DCCRUN_COMMIT='"$(COMMIT)"'
 $(OBJ)/static/%.o: %.c $(OUT)/flags $(OUT)/commit
 	@mkdir -p $(@D)
