@@ -18,7 +18,7 @@
 #include "launcher/plan.h"
 #include "store/base/cleanup.h"
 
-enum { PORT_TRIES = 64 };
+enum { PORT_TRIES = 64, SSH_FANOUT_MAX = 1024 };
 
 /* ---- memory */
 
@@ -84,6 +84,7 @@ void fanout_clear(struct fanout *f)
         f->texts = t->next;
         free(t);
     }
+    explicit_bzero(f->secret, sizeof f->secret);
     *f = (struct fanout) { .way = FANOUT_NONE };
 }
 
@@ -200,6 +201,8 @@ static int check(struct fanout *f, struct options *o, struct cc_err *err)
 
     if (r < 0)
         return r;
+    if (o->ssh_fanout < 1 || o->ssh_fanout > SSH_FANOUT_MAX)
+        return cc_fail(err, -EINVAL, "--ssh-fanout %lld is out of range (1 to %d)", (long long) o->ssh_fanout, SSH_FANOUT_MAX);
     f->min_nodes = p.min_nodes;
     f->max_nodes = p.max_nodes;
     f->n_spares = p.n_spares;
@@ -330,7 +333,7 @@ int fanout_make(struct fanout *f, struct options *o, char **argv, char *const *e
 {
     int r;
 
-    *f = (struct fanout) { .way = fanout_way(o, env) };
+    *f = (struct fanout) { .way = fanout_way(o, env), .leash_fd = -1, .options = o };
     if (gethostname(f->host, sizeof f->host - 1) < 0 || f->host[0] == '\0')
         (void) snprintf(f->host, sizeof f->host, "localhost");
     r = f->way == FANOUT_SSH ? fanout_ssh_hosts(f, o, err) : fanout_srun_hosts(f, o, env, err);
@@ -344,7 +347,8 @@ int fanout_make(struct fanout *f, struct options *o, char **argv, char *const *e
         r = make_common(f, o, argv, env, err);
     if (r == 0)
         r = f->way == FANOUT_SSH ? fanout_ssh_lines(f, o, err) : fanout_srun_lines(f, o, env, err);
-    explicit_bzero(f->secret, sizeof f->secret);
+    if (!fanout_is_tree(f))
+        explicit_bzero(f->secret, sizeof f->secret);
     return r == 0 ? 0 : r == -ENOMEM ? AGENT_EXIT_INTERNAL : AGENT_EXIT_USAGE;
 }
 
@@ -354,6 +358,9 @@ void fanout_show(FILE *to, const struct fanout *f)
         (void) fprintf(to, "%s", i == 0 ? "agents    " : "          ");
         if (f->lines[i].n == 1)
             (void) fprintf(to, "node %u (%s): ", f->lines[i].first, f->hosts.host[f->lines[i].first].name);
+        else if (f->way == FANOUT_SSH)
+            (void) fprintf(to, "nodes %u to %u (%s, which starts the others): ", f->lines[i].first,
+                           f->lines[i].first + f->lines[i].n - 1, f->hosts.host[f->lines[i].first].name);
         for (char **a = f->lines[i].argv; *a; a++)
             (void) fprintf(to, "%s%s", a == f->lines[i].argv ? "" : " ", *a);
         (void) fputc('\n', to);

@@ -4,6 +4,9 @@
  * writes what each agent is told; fanout_run() starts them, passes on their output and our signals, and returns the exit
  * status of ccrun.  What a way to start programs has of its own is in fanout_ssh.c and fanout_srun.c.
  *
+ * Above --ssh-fanout hosts the first of each stretch of them starts the others (fanout_tree.h): this code again, as a relay.
+ * What cannot be reached that way is started from here.
+ *
  * A program that leads to agents has the block of launchdata.h on its standard input, and after it the numbers of signals
  * (farend.h).  Its end of file ends the agents, so nothing is left when we are killed.
  */
@@ -35,13 +38,17 @@ struct fanout_line { /* a program that leads to agents */
     char        **argv;      /* argv[0] is looked for on PATH */
     char        **env;       /* of the program; NULL: ours */
     struct cc_buf block;
+    const char   *before;    /* why it is started from here after all, or NULL */
 };
 
 struct fanout {
     enum fanout_way way;
     const char     *who;      /* the option or system that names the nodes */
     const char     *program;  /* "ssh", "srun": for sentences */
-    struct hostlist hosts;    /* by node rank */
+    struct hostlist hosts;    /* by node rank, from first_rank on */
+    unsigned        first_rank;
+    bool            is_relay; /* somebody else decides about the job; we tell him what happens, and obey leash_fd */
+    int             leash_fd;
     size_t         *part;     /* srun: how many of the hosts belong to each part of a heterogeneous job */
     unsigned        n_parts;  /* 0: it is none */
     unsigned        min_nodes, max_nodes, n_spares;
@@ -55,6 +62,9 @@ struct fanout {
     uint64_t        grace;    /* ms that agents may take to stop */
     int             verbosity;
     bool            is_keep_cr;
+    char          **ssh_extra; /* of --ssh-args, or NULL */
+    const char     *ssh_command;
+    const struct options *options; /* the caller's */
     struct fanout_text *texts; /* what belongs to us */
 };
 
@@ -78,6 +88,9 @@ char *fanout_format(struct fanout *f, const char *fmt, ...) __attribute__((forma
 
 int fanout_ssh_hosts(struct fanout *f, const struct options *o, struct cc_err *err);
 int fanout_ssh_lines(struct fanout *f, const struct options *o, struct cc_err *err);
+bool fanout_is_tree(const struct fanout *f); /* some of its programs lead to several agents each */
+/* To that node alone, once more.  NULL: no memory. */
+struct fanout_line *fanout_ssh_direct(struct fanout *f, unsigned rank, const char *before);
 int fanout_srun_hosts(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err);
 int fanout_srun_lines(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err);
 

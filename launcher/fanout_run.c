@@ -40,6 +40,7 @@ enum place_state { PLACE_WAITING, PLACE_UP, PLACE_ENDED, PLACE_LOST, PLACE_ABSEN
 struct place { /* a node of the job */
     enum place_state state;
     int             status;
+    struct line    *line; /* that leads, or would lead, to it */
 };
 
 struct line {
@@ -64,12 +65,15 @@ struct run {
     uv_timer_t     timer;
     struct line   *lines;
     struct place  *places;
+    unsigned       n_lines, max_lines;
     unsigned       n_started, n_settled, n_under_way;
     int            status;     /* of a worker or an agent, the first that is not 0 */
     int            trouble;    /* of the way there: counts when no agent has a status of its own */
     int            stopped_by; /* a signal */
     uint64_t       status_at, lost_at, doomed_at; /* ms; 0: not */
     bool           is_doomed, is_stopping, is_killing;
+    uv_poll_t      leash; /* of a relay */
+    bool           has_leash;
     uint64_t       said[SAID_MAX]; /* hashes of lines of ccrun's that were shown */
     unsigned       n_said;
 };
@@ -81,7 +85,7 @@ static void say(struct run *r, int verbosity, const char *fmt, ...)
     char    text[SENTENCE_MAX];
     va_list ap;
 
-    if (r->f->verbosity < verbosity)
+    if (r->f->verbosity < verbosity || r->f->is_relay)
         return;
     va_start(ap, fmt);
     (void) vsnprintf(text, sizeof text, fmt, ap);
@@ -92,7 +96,33 @@ static void say(struct run *r, int verbosity, const char *fmt, ...)
 
 static const char *host_of(const struct run *r, unsigned rank)
 {
-    return r->f->hosts.host[rank].name;
+    return r->f->hosts.host[rank - r->f->first_rank].name;
+}
+
+static struct place *place_of(const struct run *r, unsigned rank)
+{
+    return &r->places[rank - r->f->first_rank];
+}
+
+/* To whoever started us as a relay.  False: nobody did. */
+static bool pass_up(struct run *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static bool pass_up(struct run *r, const char *fmt, ...)
+{
+    char    text[SENTENCE_MAX];
+    va_list ap;
+    int     n = snprintf(text, sizeof text, FAREND_SIGN "%s ", r->f->mark);
+
+    if (!r->f->is_relay)
+        return false;
+    va_start(ap, fmt);
+    (void) vsnprintf(text + n, sizeof text - (size_t) n - 1, fmt, ap);
+    va_end(ap);
+    n = (int) strlen(text);
+    text[n] = '\n';
+    text[n + 1] = '\0';
+    outlet_say(&r->outlet, text);
+    return true;
 }
 
 /* ---- to the agents */
@@ -149,13 +179,22 @@ static void order(struct line *l, int signum)
         flush(l);
 }
 
-static unsigned n_up(const struct line *l)
+/* How many of its nodes are in that state. */
+static unsigned n_in(const struct line *l, enum place_state state)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < l->cfg->n; i++)
-        n += l->r->places[l->cfg->first + i].state == PLACE_UP;
+    for (unsigned i = 0; i < l->cfg->n; i++) {
+        const struct place *p = place_of(l->r, l->cfg->first + i);
+
+        n += p->line == l && p->state == state;
+    }
     return n;
+}
+
+static unsigned n_up(const struct line *l)
+{
+    return n_in(l, PLACE_UP);
 }
 
 /* ---- the end of the whole */
@@ -229,7 +268,12 @@ static unsigned n_left(const struct run *r)
 
 static void node_ended(struct run *r, unsigned rank, int status)
 {
-    r->places[rank] = (struct place) { PLACE_ENDED, status };
+    struct place *p = place_of(r, rank);
+
+    p->state = PLACE_ENDED;
+    p->status = status;
+    if (pass_up(r, "end %u %d", rank, status))
+        return;
     if (status == 0 || r->stopped_by || (r->is_stopping && status == 128 + SIGTERM)) /* it was we who stopped it */
         return;
     if (status == AGENT_EXIT_TEMPORARY)
@@ -242,75 +286,130 @@ static void node_ended(struct run *r, unsigned rank, int status)
         doom(r, DOOM_MS);
 }
 
-static void node_lost(struct run *r, unsigned rank, const struct line *l)
+/* status: of what led to it; why: what was said there, or "". */
+static void node_lost(struct run *r, unsigned rank, int status, const char *why)
 {
-    r->places[rank].state = PLACE_LOST;
+    place_of(r, rank)->state = PLACE_LOST;
+    if (pass_up(r, "lost %u %d %s", rank, status, why))
+        return;
     r->lost_at = uv_now(&r->loop);
     r->trouble = r->trouble ? r->trouble : AGENT_EXIT_TEMPORARY;
     if (!r->is_stopping || r->is_killing)
         say(r, -1, "ccrun: the agent on node %u (%s) is lost: %s ended with status %d%s%s", rank, host_of(r, rank), r->f->program,
-            l->status, l->why[0] ? ": " : "", l->why);
+            status, why[0] ? ": " : "", why);
     if (n_left(r) < r->f->min_nodes)
         doom(r, DOOM_MS);
 }
 
 /* Why there is no agent: 255 is ssh's own, 127 and 126 are the shell's there. */
-static void node_absent(struct run *r, unsigned rank, const struct line *l)
+static void node_absent(struct run *r, unsigned rank, int status, const char *why)
 {
-    const char *text = l->why;
-    char        by[64];
-    int         status = AGENT_EXIT_TEMPORARY;
+    char by[64];
+    int  code = AGENT_EXIT_TEMPORARY;
 
-    r->places[rank].state = PLACE_ABSENT;
-    if (r->is_stopping)
-        return;
-    if (l->status > 128 && l->status != SSH_FAILED)
-        (void) snprintf(by, sizeof by, "%s was killed by signal %d", r->f->program, l->status - 128);
+    place_of(r, rank)->state = PLACE_ABSENT;
+    if (status > 128 && status != SSH_FAILED)
+        (void) snprintf(by, sizeof by, "%s was killed by signal %d", r->f->program, status - 128);
     else
-        (void) snprintf(by, sizeof by, "%s ended with status %d", r->f->program, l->status);
-    if (l->status == AGENT_EXIT_NOT_FOUND || l->status == AGENT_EXIT_CANNOT_RUN) {
-        status = l->status;
+        (void) snprintf(by, sizeof by, "%s ended with status %d", r->f->program, status);
+    if (pass_up(r, "absent %u %d %s", rank, status, why[0] ? why : by) || r->is_stopping)
+        return;
+    if (status == AGENT_EXIT_NOT_FOUND || status == AGENT_EXIT_CANNOT_RUN) {
+        code = status;
         say(r, -1, "ccrun: error: node %u (%s): there is no ccrun that can be run (%s); install it there, or see --launch-agent",
-            rank, host_of(r, rank), text[0] ? text : by);
+            rank, host_of(r, rank), why[0] ? why : by);
     } else {
-        say(r, -1, "ccrun: error: node %u (%s): no agent could be started: %s", rank, host_of(r, rank), text[0] ? text : by);
+        say(r, -1, "ccrun: error: node %u (%s): no agent could be started: %s", rank, host_of(r, rank), why[0] ? why : by);
     }
-    r->trouble = r->trouble ? r->trouble : status;
+    r->trouble = r->trouble ? r->trouble : code;
     if (n_left(r) < r->f->min_nodes)
         doom(r, 0);
+}
+
+/* A host that others could not reach may be within our reach: hosts that may not log in on each other are as common. */
+static bool go_direct(struct run *r, unsigned rank, const char *before)
+{
+    const struct fanout_line *cfg;
+    struct line              *l;
+
+    if (r->is_stopping || r->n_lines == r->max_lines)
+        return false;
+    cfg = fanout_ssh_direct(r->f, rank, before);
+    if (!cfg)
+        return false;
+    l = &r->lines[r->n_lines++];
+    *l = (struct line) { .r = r, .cfg = cfg, .out = (struct cc_buf *) (uintptr_t) &cfg->block, .in_fd = -1 };
+    (void) uv_timer_init(&r->loop, &l->timer);
+    place_of(r, rank)->line = l;
+    return true;
+}
+
+/* l leads to several, or is the second try. */
+static void node_missed(struct line *l, unsigned rank, int status, const char *why)
+{
+    char text[2 * WHY_MAX];
+
+    if (l->r->f->way == FANOUT_SSH && l->cfg->n > 1 && rank != l->cfg->first && go_direct(l->r, rank, why))
+        return;
+    (void) snprintf(text, sizeof text, l->cfg->before ? "%s; and %s" : "%s", why, l->cfg->before);
+    node_absent(l->r, rank, status, text);
 }
 
 /* ---- from the agents */
 
 static void settled(struct line *l)
 {
+    struct run *r = l->r;
+
     if (!l->is_settled)
-        l->r->n_under_way--;
+        r->n_under_way--;
     l->is_settled = true;
+    if (r->n_under_way == 0 && r->n_started == r->n_lines) /* no block is written any more */
+        explicit_bzero(r->f->secret, sizeof r->f->secret);
 }
 
 static void start_more(struct run *r);
 
-/* "up RANK" or "end RANK STATUS". */
+/* The place may not be the line's any more. */
+static bool is_in(const struct line *l, unsigned long rank)
+{
+    return rank >= l->cfg->first && rank - l->cfg->first < l->cfg->n && place_of(l->r, (unsigned) rank)->line == l;
+}
+
+static void node_is_up(struct line *l, unsigned rank)
+{
+    struct run *r = l->r;
+
+    place_of(r, rank)->state = PLACE_UP;
+    l->why[0] = '\0';
+    if (!pass_up(r, "up %u", rank))
+        say(r, 1, "ccrun: node %u (%s): the agent is up", rank, host_of(r, rank));
+}
+
+/* "up RANK", "end RANK STATUS"; of a relay also "lost RANK STATUS WHY", "absent RANK STATUS WHY". */
 static void hear(struct line *l, const char *text)
 {
-    struct run   *r = l->r;
-    char         *end;
-    bool          is_up = strncmp(text, "up ", 3) == 0;
-    unsigned long rank = strtoul(text + (is_up ? 3 : 4), &end, 10);
+    char          verb[8] = "", via[WHY_MAX + 320], *end;
+    const char   *at = strchr(text, ' ');
+    unsigned long rank = at ? strtoul(at, &end, 10) : 0;
+    int           status;
 
-    if (rank < l->cfg->first || rank - l->cfg->first >= l->cfg->n)
+    if (!at || !is_in(l, rank))
         return;
-    if (!is_up) {
-        node_ended(r, (unsigned) rank, (int) strtol(end, NULL, 10));
-        return;
-    }
-    r->places[rank].state = PLACE_UP;
-    l->why[0] = '\0';
-    say(r, 1, "ccrun: node %lu (%s): the agent is up", rank, host_of(r, (unsigned) rank));
-    if (n_up(l) == l->cfg->n)
+    (void) snprintf(verb, sizeof verb, "%.*s", (int) (at - text), text);
+    status = (int) strtol(end, &end, 10);
+    (void) snprintf(via, sizeof via, "by way of %s:%.*s", host_of(l->r, l->cfg->first), (int) strcspn(end, "\n"), end);
+    if (strcmp(verb, "up") == 0)
+        node_is_up(l, (unsigned) rank);
+    else if (strcmp(verb, "end") == 0)
+        node_ended(l->r, (unsigned) rank, status);
+    else if (strcmp(verb, "lost") == 0)
+        node_lost(l->r, (unsigned) rank, status, via);
+    else if (strcmp(verb, "absent") == 0)
+        node_missed(l, (unsigned) rank, status, via);
+    if (n_in(l, PLACE_WAITING) == 0)
         settled(l);
-    start_more(r);
+    start_more(l->r);
 }
 
 /* The same sentence of ccrun's from many nodes is one. */
@@ -339,7 +438,7 @@ static size_t on_error_line(void *ctx, const char *text, size_t len)
 {
     struct line *l = ctx;
     struct run  *r = l->r;
-    char         sign[sizeof FAREND_SIGN + FANOUT_MARK_MAX + 1], copy[64];
+    char         sign[sizeof FAREND_SIGN + FANOUT_MARK_MAX + 1], copy[2 * WHY_MAX];
     int          n = snprintf(sign, sizeof sign, FAREND_SIGN "%s ", r->f->mark);
     const char  *at = memchr(text, sign[0], len) ? memmem(text, len, sign, (size_t) n) : NULL;
 
@@ -362,12 +461,13 @@ static void line_done(struct line *l)
     struct run *r = l->r;
 
     for (unsigned i = 0; i < l->cfg->n; i++) {
-        unsigned rank = l->cfg->first + i;
+        unsigned      rank = l->cfg->first + i;
+        struct place *p = place_of(r, rank);
 
-        if (r->places[rank].state == PLACE_UP)
-            node_lost(r, rank, l);
-        else if (r->places[rank].state == PLACE_WAITING)
-            node_absent(r, rank, l);
+        if (p->line == l && p->state == PLACE_UP)
+            node_lost(r, rank, l->status, l->why);
+        else if (p->line == l && p->state == PLACE_WAITING)
+            node_missed(l, rank, l->status, l->why);
     }
     settled(l);
     r->n_settled++;
@@ -532,9 +632,9 @@ static void finish(struct run *r);
 
 static void start_more(struct run *r)
 {
-    while (!r->is_stopping && r->n_started < r->f->n_lines && r->n_under_way < FANOUT_WINDOW)
+    while (!r->is_stopping && r->n_started < r->n_lines && r->n_under_way < FANOUT_WINDOW)
         start(&r->lines[r->n_started++]);
-    if (r->n_settled == r->n_started && (r->is_stopping || r->n_started == r->f->n_lines))
+    if (r->n_settled == r->n_started && (r->is_stopping || r->n_started == r->n_lines))
         finish(r);
 }
 
@@ -551,18 +651,11 @@ static void order_all(struct run *r, int signum)
         order(&r->lines[i], signum);
 }
 
-static void on_signal(void *ctx, const struct signalfd_siginfo *info)
+static void obey(struct run *r, int signum)
 {
-    struct run *r = ctx;
-    int         signum = (int) info->ssi_signo;
-    char        name[CC_SIGNAME_MAX];
+    char name[CC_SIGNAME_MAX];
 
-    if (signum == SIGCHLD) {
-        reap(r);
-    } else if (signum == SIGTSTP) {
-        order_all(r, signum); /* agents stop their workers and stay awake: others would take them for lost */
-        (void) raise(SIGSTOP);
-    } else if (is_stop(signum)) {
+    if (is_stop(signum)) {
         if (!r->stopped_by)
             say(r, 0, "ccrun: %s: stopping %u node%s", cc_signal_name(signum, name), n_left(r), n_left(r) == 1 ? "" : "s");
         r->stopped_by = r->stopped_by ? r->stopped_by : signum;
@@ -571,6 +664,41 @@ static void on_signal(void *ctx, const struct signalfd_siginfo *info)
     } else if (signum != SIGWINCH) {
         order_all(r, signum);
     }
+}
+
+static void on_signal(void *ctx, const struct signalfd_siginfo *info)
+{
+    struct run *r = ctx;
+    int         signum = (int) info->ssi_signo;
+
+    if (signum == SIGCHLD) {
+        reap(r);
+    } else if (signum == SIGTSTP) {
+        order_all(r, signum); /* agents stop their workers and stay awake: others would take them for lost */
+        (void) raise(SIGSTOP);
+    } else {
+        obey(r, signum);
+    }
+}
+
+/* Of a relay: what comes is for all, and the end of it is the end. */
+static void on_leash(uv_poll_t *p, int status, int events)
+{
+    struct run *r = CC_CONTAINER_OF(p, struct run, leash);
+    uint8_t     orders[64];
+    ssize_t     n = read(r->f->leash_fd, orders, sizeof orders);
+
+    (void) status, (void) events;
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    for (ssize_t i = 0; i < n; i++)
+        if (orders[i] > 0 && orders[i] <= SIGRTMAX)
+            obey(r, orders[i]);
+    if (n > 0 || !r->has_leash)
+        return;
+    uv_close((uv_handle_t *) &r->leash, NULL);
+    r->has_leash = false;
+    obey(r, SIGTERM);
 }
 
 static void on_lost(void *ctx)
@@ -589,8 +717,11 @@ static void finish(struct run *r)
     if (uv_is_closing((uv_handle_t *) &r->timer))
         return;
     uv_close((uv_handle_t *) &r->timer, NULL);
-    for (unsigned i = 0; i < r->f->n_lines; i++)
+    for (unsigned i = 0; i < r->n_lines; i++)
         uv_close((uv_handle_t *) &r->lines[i].timer, NULL);
+    if (r->has_leash)
+        uv_close((uv_handle_t *) &r->leash, NULL);
+    r->has_leash = false;
     uv_stop(&r->loop);
 }
 
@@ -626,11 +757,24 @@ static void raise_limit(const struct fanout *f)
     (void) setrlimit(RLIMIT_NOFILE, &lim);
 }
 
+static int watch_leash(struct run *r, struct cc_err *err)
+{
+    int n = uv_poll_init(&r->loop, &r->leash, r->f->leash_fd);
+
+    if (n < 0)
+        return cc_fail(err, n, "watch who started us: %s", uv_strerror(n));
+    r->has_leash = true;
+    (void) uv_poll_start(&r->leash, UV_READABLE, on_leash);
+    return 0;
+}
+
 static int set_up(struct run *r, struct cc_err *err)
 {
     int n;
 
-    r->lines = calloc(r->f->n_lines, sizeof *r->lines);
+    r->n_lines = r->f->n_lines;
+    r->max_lines = r->n_lines + (fanout_is_tree(r->f) ? (unsigned) r->f->hosts.n : 0);
+    r->lines = calloc(r->max_lines, sizeof *r->lines);
     r->places = calloc(r->f->hosts.n, sizeof *r->places);
     if (!r->lines || !r->places) {
         (void) cc_fail(err, -ENOMEM, "no memory for %zu nodes", r->f->hosts.n);
@@ -647,12 +791,16 @@ static int set_up(struct run *r, struct cc_err *err)
     r->outlet.on_lost = on_lost;
     r->outlet.ctx = r;
     (void) uv_timer_init(&r->loop, &r->timer);
-    for (unsigned i = 0; i < r->f->n_lines; i++) {
-        r->lines[i] = (struct line) { .r = r, .cfg = &r->f->lines[i], .out = &r->f->lines[i].block, .in_fd = -1 };
+    for (unsigned i = 0; i < r->n_lines; i++) {
+        struct fanout_line *cfg = &r->f->lines[i];
+
+        r->lines[i] = (struct line) { .r = r, .cfg = cfg, .out = &cfg->block, .in_fd = -1 };
         (void) uv_timer_init(&r->loop, &r->lines[i].timer);
+        for (unsigned j = 0; j < cfg->n; j++)
+            place_of(r, cfg->first + j)->line = &r->lines[i];
     }
     raise_limit(r->f);
-    return 0;
+    return r->f->leash_fd < 0 ? 0 : watch_leash(r, err);
 }
 
 int fanout_run(struct fanout *f)
@@ -668,7 +816,7 @@ int fanout_run(struct fanout *f)
     }
     start_more(&r);
     (void) uv_run(&r.loop, UV_RUN_DEFAULT);
-    status = exit_status(&r);
+    status = f->is_relay ? 0 : exit_status(&r); /* of a relay only what it says counts */
     signals_let_through(&r.signals, &mask);
     (void) outlet_flush(&r.outlet, &mask);
     outlet_close(&r.outlet);

@@ -1,10 +1,11 @@
-/* Agents by ssh: one for each host, none for the machine that we are on. */
+/* Agents by ssh: one for each host, or for the first of a stretch of them; none for the machine that we are on. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "launcher/fanout.h"
+#include "launcher/fanout_tree.h"
 #include "launcher/hostfile.h"
 #include "launcher/hostfilter.h"
 #include "launcher/launchdata.h"
@@ -130,19 +131,29 @@ static int add_setting(struct cc_buf *b, const char *name, const char *text)
     return launchdata_text(b, LAUNCHDATA_SET, setting);
 }
 
-static int make_block(struct fanout *f, struct fanout_line *l, const struct host *h, struct cc_err *err)
+static int add_node(struct cc_buf *b, unsigned rank, const struct host *h)
 {
     char number[16];
-    int  r = cc_buf_add(&l->block, cc_buf_data(&f->common), cc_buf_len(&f->common));
+    int  r;
 
-    (void) snprintf(number, sizeof number, "%u", l->first);
-    if (r == 0)
-        r = add_setting(&l->block, "node-rank", number);
+    (void) snprintf(number, sizeof number, "%u", rank);
+    r = add_setting(b, "node-rank", number);
     (void) snprintf(number, sizeof number, "%u", h->slots);
     if (r == 0 && h->slots > 0)
-        r = add_setting(&l->block, "nproc-per-node", number);
-    if (r == 0 && h->devices)
-        r = add_setting(&l->block, "gpus", h->devices);
+        r = add_setting(b, "nproc-per-node", number);
+    return r == 0 && h->devices ? add_setting(b, "gpus", h->devices) : r;
+}
+
+/* For one node, or for several: then whoever reads it makes the block of each. */
+static int make_block(struct fanout *f, struct fanout_line *l, struct cc_err *err)
+{
+    const struct host *h = &f->hosts.host[l->first - f->first_rank];
+    int                r = cc_buf_add(&l->block, cc_buf_data(&f->common), cc_buf_len(&f->common));
+
+    if (r == 0 && l->n == 1)
+        r = add_node(&l->block, l->first, h);
+    for (unsigned i = 0; r == 0 && l->n > 1 && i < l->n; i++)
+        r = fanout_tree_add(&l->block, l->first + i, &h[i]);
     return r < 0 ? cc_fail(err, r, "the data for host '%s' cannot be written: %s", h->name, strerror(-r))
                  : fanout_seal(f, &l->block, err);
 }
@@ -177,25 +188,65 @@ static int split(struct fanout *f, const char *text, char ***ret, struct cc_err 
     return quote ? cc_fail(err, -EINVAL, "--ssh-args: a %c that is not closed in: %s", quote, text) : 0;
 }
 
+/* ---- the lines */
+
+/* A relay is on its first host. */
+static bool is_local(const struct fanout *f, unsigned i)
+{
+    return f->is_relay ? i == 0 : is_here(f, &f->hosts.host[i]);
+}
+
+static int make_line(struct fanout *f, const struct options *o, struct fanout_line *l, struct cc_err *err)
+{
+    unsigned i = l->first - f->first_rank;
+    int      r;
+
+    l->is_local = is_local(f, i);
+    l->has_stdin = l->is_local && i == 0 && isatty(STDIN_FILENO) != 1;
+    r = l->is_local ? local_argv(f, o, &l->argv) : ssh_argv(f, &f->hosts.host[i], f->ssh_extra, f->ssh_command, &l->argv);
+    return r < 0 ? cc_fail(err, r, "no memory for %zu nodes", f->hosts.n) : make_block(f, l, err);
+}
+
+bool fanout_is_tree(const struct fanout *f)
+{
+    for (unsigned i = 0; f->way == FANOUT_SSH && i < f->n_lines; i++)
+        if (f->lines[i].n > 1)
+            return true;
+    return false;
+}
+
 int fanout_ssh_lines(struct fanout *f, const struct options *o, struct cc_err *err)
 {
-    const char *command = remote_command(f, o);
-    char      **extra = NULL;
-    int         r = o->ssh_args ? split(f, o->ssh_args, &extra, err) : 0;
+    unsigned n = (unsigned) f->hosts.n, n_remote = 0, most;
+    int      r = o->ssh_args ? split(f, o->ssh_args, &f->ssh_extra, err) : 0;
 
-    f->lines = fanout_take(f, f->hosts.n * sizeof *f->lines);
+    f->ssh_command = remote_command(f, o);
+    f->lines = fanout_take(f, n * sizeof *f->lines);
     if (!f->lines) {
-        (void) cc_fail(err, -ENOMEM, "no memory for %zu nodes", f->hosts.n);
+        (void) cc_fail(err, -ENOMEM, "no memory for %u nodes", n);
         return -ENOMEM;
     }
-    for (unsigned i = 0; r == 0 && i < f->hosts.n; i++) {
-        const struct host  *h = &f->hosts.host[i];
+    for (unsigned i = 0; i < n; i++)
+        n_remote += !is_local(f, i);
+    most = fanout_tree_share(n_remote, (unsigned) o->ssh_fanout);
+    for (unsigned i = 0; r == 0 && i < n; i += f->lines[f->n_lines - 1].n) {
         struct fanout_line *l = &f->lines[f->n_lines++];
 
-        *l = (struct fanout_line) { .first = i, .n = 1, .is_local = is_here(f, h) };
-        l->has_stdin = l->is_local && i == 0 && isatty(STDIN_FILENO) != 1;
-        r = l->is_local ? local_argv(f, o, &l->argv) : ssh_argv(f, h, extra, command, &l->argv);
-        r = r < 0 ? cc_fail(err, r, "no memory for %zu nodes", f->hosts.n) : make_block(f, l, h, err);
+        *l = (struct fanout_line) { .first = f->first_rank + i, .n = 1 };
+        while (!is_local(f, i) && l->n < most && i + l->n < n && !is_local(f, i + l->n))
+            l->n++;
+        r = make_line(f, o, l, err);
     }
     return r;
+}
+
+struct fanout_line *fanout_ssh_direct(struct fanout *f, unsigned rank, const char *before)
+{
+    struct fanout_line *l = fanout_take(f, sizeof *l);
+    struct cc_err       err = { 0 };
+
+    if (!l)
+        return NULL;
+    *l = (struct fanout_line) { .first = rank, .n = 1, .before = fanout_copy(f, before) };
+    return make_line(f, f->options, l, &err) == 0 ? l : NULL;
 }

@@ -150,11 +150,12 @@ int farend_start(int fd, char *const *here, struct farend *ret, struct cc_err *e
 
     *ret = (struct farend) { .fd = move_away(fd, err) };
     r = ret->fd < 0 ? ret->fd : read_block(ret->fd, ret, err);
-    if (r >= 0)
+    if (r >= 0 && ret->data.n_hosts == 0)
         r = find_rank(ret, here, err);
     if (r < 0)
         return r;
-    say_up(ret); /* what is said before that is taken for ssh's own words */
+    if (ret->data.n_hosts == 0)
+        say_up(ret); /* what is said before that is taken for ssh's own words */
     ret->env = launchdata_environ(&ret->data, here);
     return ret->env ? 0 : cc_fail(err, -ENOMEM, "no memory for the environment");
 }

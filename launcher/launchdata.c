@@ -113,7 +113,7 @@ static bool is_text(const struct record *r)
 }
 
 struct counts {
-    size_t args, envs, owns, prefers;
+    size_t args, envs, owns, prefers, hosts;
 };
 
 static int count(uint8_t *bytes, size_t n, struct counts *c)
@@ -129,6 +129,7 @@ static int count(uint8_t *bytes, size_t n, struct counts *c)
         c->envs += r.tag == LAUNCHDATA_ENV;
         c->owns += r.tag == LAUNCHDATA_OWN;
         c->prefers += r.tag == LAUNCHDATA_PREFER;
+        c->hosts += r.tag == LAUNCHDATA_HOST;
     }
     return more;
 }
@@ -140,6 +141,7 @@ static int take(struct launchdata *d, const struct record *r, struct counts *c)
     case LAUNCHDATA_ENV:  d->env[c->envs++] = r->text; return 0;
     case LAUNCHDATA_OWN:  d->own[c->owns++] = r->text; return 0;
     case LAUNCHDATA_PREFER: d->prefer[c->prefers++] = r->text; return 0;
+    case LAUNCHDATA_HOST: d->hosts[c->hosts++] = r->text; return 0;
     case LAUNCHDATA_DIR:  d->dir = r->text; return 0;
     case LAUNCHDATA_FIRST: d->first = r->text; return 0;
     case LAUNCHDATA_TASKS: d->tasks = r->text; return 0;
@@ -174,7 +176,9 @@ int launchdata_read(struct launchdata *ret, uint8_t *bytes, size_t n, struct cc_
     ret->env = calloc(c.envs + 1, sizeof *ret->env);
     ret->own = calloc(c.owns + 1, sizeof *ret->own);
     ret->prefer = calloc(c.prefers + 1, sizeof *ret->prefer);
-    if (!ret->argv || !ret->env || !ret->own || !ret->prefer) {
+    ret->hosts = calloc(c.hosts + 1, sizeof *ret->hosts);
+    ret->n_hosts = c.hosts;
+    if (!ret->argv || !ret->env || !ret->own || !ret->prefer || !ret->hosts) {
         launchdata_clear(ret);
         return cc_fail(err, -ENOMEM, "no memory for the data of the job");
     }
@@ -194,6 +198,7 @@ void launchdata_clear(struct launchdata *d)
     free(d->env);
     free(d->own);
     free(d->prefer);
+    free(d->hosts);
     *d = (struct launchdata) { 0 };
 }
 

@@ -31,12 +31,14 @@ enum launchdata_tag {
     LAUNCHDATA_TASKS = 't',   /* how many workers each node has: "2(x2),1(x1)" (taskcount.h) */
     LAUNCHDATA_WHO = 'w',     /* who says so: "--hosts" */
     LAUNCHDATA_MARK = 'm',    /* how the lines begin that are for whoever sent this */
+    LAUNCHDATA_HOST = 'h',    /* a node that the reader is to start an agent on, itself the first; see fanout_tree.h */
     LAUNCHDATA_SECRET = 'k',  /* that all agents of the job know */
 };
 
 struct launchdata { /* points into the block */
     char      **argv, **env;  /* NULL-terminated */
-    char      **own, **prefer; /* the same */
+    char      **own, **prefer, **hosts; /* the same */
+    size_t      n_hosts;
     const char *dir, *who, *mark;
     const char *first, *tasks; /* NULL: not said */
     const char *set[LAUNCHDATA_SETTINGS_MAX];

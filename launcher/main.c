@@ -13,6 +13,7 @@
 #include "launcher/about.h"
 #include "launcher/hostlist.h"
 #include "launcher/fanout.h"
+#include "launcher/fanout_tree.h"
 #include "launcher/farend.h"
 #include "launcher/job.h"
 #include "launcher/options.h"
@@ -264,6 +265,21 @@ static int launch_far(struct options *o, struct farend *far)
     return launch(o, far);
 }
 
+/* Others are to be started from here, and one here: see fanout_tree.h. */
+static int relay(struct options *o, struct farend *far)
+{
+    struct cc_err err = { 0 };
+    struct fanout f = { 0 };
+    int           status = AGENT_EXIT_USAGE;
+
+    if (options_parse(o, far->data.argv, get_env, &err) < 0 || fanout_tree_relay(&f, o, far, &err) < 0)
+        (void) complain(&err, status);
+    else
+        status = fanout_run(&f);
+    fanout_clear(&f);
+    return status;
+}
+
 static int be_agent(int fd)
 {
     struct cc_err  err = { 0 };
@@ -276,10 +292,10 @@ static int be_agent(int fd)
         status = complain(&err, AGENT_EXIT_INTERNAL);
     } else {
         environ = far.env;
-        status = launch_far(&o, &far);
+        status = far.data.n_hosts > 0 ? relay(&o, &far) : launch_far(&o, &far);
         options_free(&o);
         environ = here;
-        if (far.fd >= 0) /* there is no agent */
+        if (far.fd >= 0 && far.data.n_hosts == 0) /* there is no agent */
             farend_ended(&far, status);
     }
     farend_clear(&far);

@@ -27,6 +27,17 @@ same '0 of 4: node1 0 of 2, node 0
 nothing_left
 E
 
+it 'lets a host start another one' <<'E'
+head_ --ssh-fanout 1 --hosts node1,node2,node3 --no-python sh -c 'echo $RANK of $WORLD_SIZE: $(hostname) from ${SSH_CONNECTION%% *}' >out
+sort out >sorted
+matches sorted '^1 of 3: node2 from .*\.1$'
+matches sorted '^2 of 3: node3 from .*\.2$'
+nothing_left
+expect_status 75 head_ --ssh-fanout 1 --hosts node1,node2,node9 --no-python sleep 1000
+has err 'ccrun: error: node 2 (node9): no agent could be started: ssh: Could not resolve hostname node9' '; and by way of node2: '
+nothing_left
+E
+
 it 'reads host files, and leaves out whom it is told to' <<'E'
 printf '# mine\nnode1 slots=1\nnode2 slots=2 # two\nnode3 slots=1\n' >hosts
 head_ --hostfile hosts --exclude node3 --no-python sh -c 'echo $RANK $(hostname)' >out
