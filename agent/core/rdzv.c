@@ -40,6 +40,7 @@ struct rdzv *rdzv_new(const struct rdzv_cfg *cfg, uint64_t now, const struct rdz
     r->ctx = ctx;
     r->round = 1;
     r->is_judged = true;
+    r->vital = r->n_changes = 1; /* that it is there: a successor that did not know would use its term, with another clock */
     r->gather_since = now;
     r->last_call_at = r->switch_at = r->scale_at = r->finish_at = never;
     r->budget = budget_new(&cfg->budget, err);

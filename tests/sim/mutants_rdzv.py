@@ -54,6 +54,7 @@ MUTANTS = [
     ('the verdict waits for who cannot stop', RDZV, '(r->n_unreported > 0 && now < settled_at(r))', 'r->n_unreported > 0', None),
     ('a failure of an older round counts', RDZV, 'c->round != r->active_round || ', '', None),
     ('a failure is judged twice', RDZV, 'r->is_judged = true;\n    changed(r);', 'changed(r);', None),
+    ('a coordinator speaks before it is known that there is one', RDZV, 'r->vital = r->n_changes = 1;', '', None),
     # the cause
     ('the last failure is the cause', RDZV, '!is_news && r->failure.at <= at)', '!is_news && r->failure.at > at)', None),
     ('the failure that was told first is the cause', RDZV, '!is_news && r->failure.at <= at)', '!is_news)', None),

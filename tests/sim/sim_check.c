@@ -4,14 +4,33 @@
 
 /* ---- what must hold of the coordinator at every moment */
 
-/* The error of the clock that the agent computes with, in us. */
-static uint64_t clock_error(const struct agent *a)
+/* What an agent tells of a failure is as right as the clock by which it tells it: wrong by half of the shortest way to the
+ * coordinator and back at most, since the coordinator wrote its clock down somewhere on that way.  That is the tolerance of
+ * O8: views that were held until the coordinator's state was saved have come a long way. */
+void world_check_told(struct agent *a, const struct rdzv_hello *h)
 {
-    /* The first samples of another coordinator's clock may be of late or held views, and better ones came since. */
-    uint64_t extra = a->w->n_takeovers > 0 ? 450 * MS : 0;
     int64_t  e = (int64_t) (a->m.ahead * MS) + (int64_t) a->offset - (int64_t) a->w->coord_offset;
+    uint64_t error = (uint64_t) (e < 0 ? -e : e);
 
-    return extra + (uint64_t) (e < 0 ? -e : e);
+    if (!h->has_cause || a->failed_at == 0 || h->term != a->w->coord_term)
+        return; /* of another coordinator's clock: this one will not listen */
+    if (a->m.best_rtt != UINT64_MAX && error > a->m.best_rtt * MS / 2 + 2 * MS)
+        world_broken(a->w, "O8: agent %u is wrong about the coordinator's clock by %llu us, and its answer came in %llu ms", a->id,
+                     (unsigned long long) error, (unsigned long long) a->m.best_rtt);
+    if (error > a->told_error)
+        a->told_error = error;
+}
+
+/* Clocks, and the order of views, are told apart by the term. */
+void world_check_term(struct world *w, const struct rdzv_view *v)
+{
+    uint64_t term = v->seq >> RDZV_TERM_SHIFT;
+
+    if (w->has_spoken && (term < w->newest_term || (term == w->newest_term && w->newest_term_by != w->n_takeovers)))
+        world_broken(w, "O18: the coordinator says term %llu, as one before it did", (unsigned long long) term);
+    w->has_spoken = true;
+    w->newest_term = term;
+    w->newest_term_by = w->n_takeovers;
 }
 
 static void check_first_cause(struct world *w)
@@ -33,7 +52,7 @@ static void check_first_cause(struct world *w)
 
         if (a->failed_at == 0 || a->started_round != w->end.round || !could_tell || !rdzv_knows(w->coord, a->m.cfg.incarnation))
             continue;
-        if (a->failed_at + clock_error(a) + clock_error(named) + 3 * MS < named->failed_at)
+        if (a->failed_at + a->told_error + named->told_error + 3 * MS < named->failed_at)
             world_broken(w, "O8: the cause names agent %u, but %u failed %llu us before", named->id, a->id,
                          (unsigned long long) (named->failed_at - a->failed_at));
     }

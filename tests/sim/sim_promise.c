@@ -57,7 +57,9 @@ static void check_orphans(const struct world *w)
     for (i = 0; i < w->n && w->beheaded_at != 0; i++) {
         const struct agent *a = &w->agents[i];
 
-        if (a->is_up && a->m.has_heard && w->now > w->beheaded_at + ORPHAN_BOUND * MS)
+        uint64_t            since = a->heard_at > w->beheaded_at ? a->heard_at : w->beheaded_at; /* its last word came late */
+
+        if (a->is_up && a->m.has_heard && w->now > since + ORPHAN_BOUND * MS)
             world_broken(w, "O12: agent %u is still there, but has long lost the coordinator", i);
     }
 }

@@ -16,13 +16,16 @@
  *   O5  a round starts when its store has an empty key space
  *   O6  a job that has ended stays ended
  *   O7  who stays in the job keeps its rank or moves down, never up
- *   O8  the cause of the end is the first failure of the round
+ *   O8  the cause of the end is the first failure of the round, as far as the nodes could know the coordinator's clock:
+ *       to half of the shortest way to it and back
+ *   O18 no two coordinators speak in one term
  * After the calm:
  *   O9  all agents are in the same round, in bounded time
  *   O10 when all workers end well, and not before, so does every agent; when the job has failed, all exit alike
  * In smooth games also:
  *   O11 an agent that is there all the time is never lost
- *   O12 an agent that has lost the coordinator stops its workers in bounded time; and ends when nobody takes over
+ *   O12 an agent that has lost the coordinator stops its workers in bounded time; and ends when nobody takes over:
+ *       counted from the last that it said, however late that came
  *   O14 when the host leaves, the job ends
  *   O15 the job ends so long after its first worker was done, and not before
  *   O16 a pre-emption is known to all within a second, with the right time

@@ -157,6 +157,7 @@ void takeover_end(struct world *w)
     w->host = host->id;
     rdzv_free(w->coord);
     w->coord_offset = world_random(w, 1000000) * MS;
+    w->coord_term = UINT64_MAX; /* nobody knows it yet */
     w->coord = rdzv_new(&w->cfg, world_coord_now(w), &world_coord_ops, w, &err);
     if (!w->coord || (w->saved.n > 0 && rdzv_load(w->coord, world_coord_now(w), w->saved.bytes, w->saved.n, &err) < 0))
         world_broken(w, "takeover: %s", err.msg);

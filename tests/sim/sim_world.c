@@ -139,6 +139,7 @@ void world_send_view(struct world *w, uint64_t link, const struct rdzv_view *v)
 {
     struct proto_msg m = { .type = PROTO_VIEW, .u.view = *v };
 
+    world_check_term(w, v);
     transmit(w, EV_TO_AGENT, agent_of_link(w, link)->id, link, &m);
 }
 
@@ -146,6 +147,7 @@ static void coord_view(void *ctx, uint64_t link, const struct rdzv_view *v)
 {
     struct world *w = ctx;
 
+    w->coord_term = v->seq >> RDZV_TERM_SHIFT;
     if (v->is_unknown)
         note_lost(agent_of_link(w, link));
     if (!takeover_holds(w, link, v))
@@ -241,6 +243,7 @@ static void op_hello(void *ctx, const struct rdzv_hello *h)
     struct agent    *a = ctx;
     struct proto_msg m = { .type = PROTO_HELLO, .u.hello = *h };
 
+    world_check_told(a, h);
     transmit(a->w, EV_TO_COORD, a->id, a->link, &m);
 }
 
@@ -526,11 +529,11 @@ static void note_failure(struct agent *a)
         return;
     world_trace(w, "agent %u: a worker fails in round %u", a->id, a->started_round);
     a->failed_at = w->now;
-    if (a->started_round != w->last_failed_round) {
+    a->told_error = 0;
+    if (r->number == a->started_round && r->first_failure == never) { /* once a round: some work on in an old one */
         w->n_failed_rounds++;
-        w->n_victim_rounds += r->number == a->started_round && r->first_loss != never;
+        w->n_victim_rounds += r->first_loss != never;
     }
-    w->last_failed_round = a->started_round;
     if (r->number == a->started_round && w->now < r->first_failure) {
         r->first_failure = w->now;
         cascade(w, a, a->started_round, world_chance(w, 50000) ? 60 * MS : 300 * MS);
@@ -669,6 +672,7 @@ static void to_agent(struct world *w, const struct event *e)
     if (!a->is_up || a->is_cut_in || a->link != e->arg)
         return;
     receive(w, e->blob, &m);
+    a->heard_at = w->now;
     if (m.type == PROTO_VIEW)
         member_view(&a->m, world_agent_now(a), &m.u.view);
     else

@@ -39,6 +39,8 @@ struct agent {
     uint32_t      nproc, last_store_round, started_round, started_rank;
     struct proc   procs[MAX_PROCS];
     uint64_t      failed_at;     /* of the first failure in started_round; 0: none */
+    uint64_t      told_error;    /* the worst error, in us, of the clock by which it has told of that */
+    uint64_t      heard_at;      /* of the coordinator; 0: never */
     uint32_t      rank_before;   /* for a test's own use */
     unsigned      n_signals;     /* to the workers of started_round */
     bool             has_held;   /* a view for it waits until the state of the coordinator is saved */
@@ -77,7 +79,7 @@ struct world {
     uint32_t      n;
     struct round  rounds[N_ROUNDS_KEPT];
     uint32_t      newest;
-    uint32_t      n_failed_rounds, last_failed_round; /* rounds in which a worker failed */
+    uint32_t      n_failed_rounds; /* in which a worker failed */
     uint32_t      n_victim_rounds;  /* of these: only after a node had crashed */
     uint64_t      last_start_at, n_starts, n_messages, n_bytes, n_handled, coord_ns, last_check;
     uint32_t      biggest;
@@ -87,6 +89,10 @@ struct world {
     bool          is_durable;    /* the coordinator's state is saved, and another takes over when it is gone */
     bool          is_leaderless, is_saving, has_struck_end;
     uint64_t      coord_offset;  /* of the clock of its node, from ours */
+    uint64_t      coord_term;    /* by the views of the one that is there; UINT64_MAX: there were none */
+    bool          has_spoken;    /* a coordinator */
+    uint64_t      newest_term;   /* that an agent was told */
+    uint32_t      newest_term_by; /* n_takeovers then */
     uint32_t      host;          /* the agent in which the coordinator lives */
     uint64_t      term;
     struct image  saved, pending;
@@ -112,7 +118,11 @@ void world_finish(struct world *w); /* all workers, also of rounds to come, end 
 void world_run(struct world *w, uint64_t until);
 bool world_is_settled(const struct world *w); /* every agent that can is in the round of the job, or a spare */
 void world_send_view(struct world *w, uint64_t link, const struct rdzv_view *v);
-void world_check_coord(struct world *w); /* sim_check.c */
+/* sim_check.c */
+void world_check_coord(struct world *w);
+void world_check_term(struct world *w, const struct rdzv_view *v);  /* that is sent now */
+void world_check_told(struct agent *a, const struct rdzv_hello *h); /* that it says now */
+
 __attribute__((format(printf, 2, 3))) void world_trace(const struct world *w, const char *fmt, ...);
 void world_arm_coord(struct world *w);
 uint64_t world_coord_now(const struct world *w);

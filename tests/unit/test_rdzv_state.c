@@ -241,10 +241,12 @@ Test(rdzv_state, what_views_say_is_known_by_its_number_of_changes)
     uint64_t    vital, newest;
 
     open_game(&g, 2, 2);
+    cr_assert_eq(rdzv_changes(g.r, &vital), 1, "there is a coordinator, in its term");
+    cr_assert_eq(vital, 1, "which the first view tells");
     say(&g, 1, RDZV_NODE_READY, 0, NULL);
     newest = rdzv_changes(g.r, &vital);
-    cr_assert_eq(newest, 1, "a node has come");
-    cr_assert_eq(vital, 0, "of which nobody is told");
+    cr_assert_eq(newest, 2, "a node has come");
+    cr_assert_eq(vital, 1, "of which nobody is told");
     form(&g, 1, 2);
     newest = rdzv_changes(g.r, &vital);
     cr_assert_eq(vital, newest, "the round is active");
