@@ -19,6 +19,8 @@
 #include "backends/keystore.h"
 #include "store/base/err.h"
 
+enum { BACKEND_PLACE_MAX = 96 };
+
 struct backend_cfg {
     int      rank, size;
     uint64_t timeout_ms; /* for open(), and for what has no timeout of its own */
@@ -35,9 +37,9 @@ struct backend {
     bool needs_store; /* rank and size come from the init method and ranks meet in the store; else open()
                          finds out */
 
-    /* 0: this rank could use the backend (the library is there, a device is). err says why not. NULL: always.
-     */
-    int (*probe)(const char *device, struct cc_err *err);
+    /* 0: this rank could use the backend (the library is there, a device is), and ret_place is what no two
+     * ranks can share, or empty.  err says why not.  NULL: always. */
+    int (*probe)(const char *device, char ret_place[BACKEND_PLACE_MAX], struct cc_err *err);
     int (*open)(void **ret, struct backend_cfg *cfg,
                 struct cc_err *err); /* without needs_store it sets cfg->rank and size */
     int (*run)(void *b, const struct ccrun_call *call, uint64_t timeout_ms, struct cc_err *err);

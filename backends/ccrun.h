@@ -61,7 +61,7 @@ enum ccrun_op { CCRUN_SUM, CCRUN_PROD, CCRUN_MIN, CCRUN_MAX, CCRUN_AVG };
 /* What is left out is 0 or NULL and means the default. */
 struct ccrun_init {
     const char *backend; /* "gloo", "nccl", "mpi", "self" (one rank), "ref" (over the store; slow); NULL or
-                            "auto": nccl when every rank has a GPU, else gloo */
+                            "auto": nccl when every rank has a GPU of its own, else gloo */
     const char *init_method; /* NULL: "env://" */
     int         rank;        /* -1, or world_size 0 or -1 and rank 0: from the URL or the environment */
     int         world_size;  /* 0 or -1: from the URL or the environment */
@@ -69,7 +69,7 @@ struct ccrun_init {
     const char
         *group; /* a name of its own for each group that the same processes init at a time; NULL: "default" */
     const char
-        *device; /* "cuda:N" for nccl: where buffers are; NULL: "cuda:LOCAL_RANK" there, the CPU elsewhere */
+        *device; /* "cuda:N" for nccl: this rank's GPU; NULL: "cuda:LOCAL_RANK", or the only one it sees */
     const char *interface; /* gloo: an interface's name or a numeric address to be reached at; NULL:
                               GLOO_SOCKET_IFNAME, else what the way to the store goes through */
 };

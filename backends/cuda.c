@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_MAX_ORDINAL = 4095 };
+#include "backends/whois.h"
+
+enum { ORDINAL_MAX = 4095, BUS_MAX = 20 };
 
 /* ---- the library */
 
@@ -92,8 +94,8 @@ int cuda_parse(const char *name, int *ret, struct cc_err *err)
     char       *end = NULL;
     long        n = *digits >= '0' && *digits <= '9' ? strtol(digits, &end, 10) : -1;
 
-    if (n < 0 || *end || n > NAME_MAX_ORDINAL)
-        return cc_fail(err, -EINVAL, "device '%.40s' is not cuda:N, N from 0 to %d", name, NAME_MAX_ORDINAL);
+    if (n < 0 || *end || n > ORDINAL_MAX)
+        return cc_fail(err, -EINVAL, "device '%.40s' is not cuda:N, N from 0 to %d", name, ORDINAL_MAX);
     *ret = (int) n;
     return 0;
 }
@@ -142,12 +144,27 @@ static int pick(struct cuda *c, const char *name, struct cc_err *err)
     return no_gpu(text, err);
 }
 
-int cuda_probe(const char *name, struct cc_err *err)
+/* What NCCL compares, too: the machine, and the place on its bus. */
+int cuda_probe(const char *name, char *ret_id, size_t size, struct cc_err *err)
 {
-    struct cuda c = { 0 };
-    int         r = load(&c.api, err);
+    struct cuda  c = { 0 };
+    struct whois me;
+    char         bus[BUS_MAX] = "";
+    cu_result    cu;
+    int          r = load(&c.api, err);
 
-    return r < 0 ? r : pick(&c, name, err);
+    if (r == 0)
+        r = pick(&c, name, err);
+    if (r < 0)
+        return r;
+    cu = c.api.cuDeviceGet(&c.device, c.ordinal);
+    if (cu == CU_OK)
+        cu = c.api.cuDeviceGetPCIBusId(bus, sizeof bus, c.device);
+    if (cu != CU_OK)
+        return cuda_fail(&c, cu, err, "look at the GPU");
+    whois_self(&me);
+    (void) snprintf(ret_id, size, "%s/%s", me.boot, bus);
+    return 0;
 }
 
 /* ---- its life */
@@ -221,10 +238,10 @@ int cuda_alloc(struct cuda *c, size_t size, cu_address *ret, struct cc_err *err)
 }
 
 /* cuMemFree() would wait for everything on the device, which may be another group's call that hangs. */
-void cuda_free(struct cuda *c, cu_address address)
+void cuda_free(struct cuda *c, cu_address address, cu_stream stream)
 {
     if (address)
-        (void) c->api.cuMemFreeAsync(address, c->copy);
+        (void) c->api.cuMemFreeAsync(address, stream);
 }
 
 int cuda_to_device(struct cuda *c, cu_address to, const void *from, size_t size, struct cc_err *err)

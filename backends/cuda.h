@@ -26,8 +26,9 @@ struct cuda {
 /* Where a buffer is. */
 enum cuda_place { CUDA_HOST, CUDA_HERE, CUDA_ELSEWHERE };
 
-/* What "cuda:N" means, or, for NULL, LOCAL_RANK: only looks, and leaves the GPU alone. */
-int  cuda_probe(const char *name, struct cc_err *err);
+/* What "cuda:N" means, or, for NULL, LOCAL_RANK: only looks, and leaves the GPU alone. ret_id tells it from
+ * every other GPU of all machines. */
+int  cuda_probe(const char *name, char *ret_id, size_t size, struct cc_err *err);
 int  cuda_open(struct cuda *ret, const char *name, struct cc_err *err);
 void cuda_close(struct cuda *c); /* also of one that did not open */
 
@@ -37,8 +38,9 @@ void cuda_leave(struct cuda *c);
 /* "cannot <doing>: what the driver says"; returns a negative code. */
 int cuda_fail(const struct cuda *c, cu_result result, struct cc_err *err, const char *doing);
 
-int  cuda_alloc(struct cuda *c, size_t size, cu_address *ret, struct cc_err *err);
-void cuda_free(struct cuda *c, cu_address address); /* nothing may use it any more */
+int cuda_alloc(struct cuda *c, size_t size, cu_address *ret, struct cc_err *err);
+/* When what is in the stream now is over. */
+void cuda_free(struct cuda *c, cu_address address, cu_stream stream);
 int  cuda_to_device(struct cuda *c, cu_address to, const void *from, size_t size, struct cc_err *err);
 int  cuda_to_host(struct cuda *c, void *to, cu_address from, size_t size, struct cc_err *err);
 enum cuda_place cuda_place_of(const struct cuda *c, const void *p, int *ret_ordinal);

@@ -58,10 +58,11 @@ static int load(const struct gloo_shim **ret, struct cc_err *err)
     return 0;
 }
 
-static int gloo_probe(const char *device, struct cc_err *err)
+static int gloo_probe(const char *device, char ret_place[BACKEND_PLACE_MAX], struct cc_err *err)
 {
     const struct gloo_shim *shim;
 
+    ret_place[0] = '\0';
     (void) device;
     return load(&shim, err);
 }

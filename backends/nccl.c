@@ -277,10 +277,10 @@ static int nccl_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
     return r;
 }
 
-static int nccl_probe(const char *device, struct cc_err *err)
+static int nccl_probe(const char *device, char ret_place[BACKEND_PLACE_MAX], struct cc_err *err)
 {
     struct nccl_api api;
-    int             r = cuda_probe(device, err);
+    int             r = cuda_probe(device, ret_place, BACKEND_PLACE_MAX, err);
 
     return r < 0 ? r : nccl_load(&api, err);
 }
@@ -572,7 +572,7 @@ static void finish(struct nccl *b)
     else if (b->comm)
         (void) b->api.ncclCommAbort(b->comm);
     b->comm = NULL;
-    cuda_free(&b->cuda, b->one);
+    cuda_free(&b->cuda, b->one, b->cuda.work);
     leave(b);
 }
 

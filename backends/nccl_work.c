@@ -105,8 +105,8 @@ int work_collect(struct nccl_work *w, const struct nccl_who *who, struct cc_err 
 
 void work_release(struct nccl_work *w, const struct nccl_who *who)
 {
-    cuda_free(who->cuda, w->send_stage);
-    cuda_free(who->cuda, w->recv_stage);
+    cuda_free(who->cuda, w->send_stage, w->stream);
+    cuda_free(who->cuda, w->recv_stage, w->stream);
     if (w->event)
         (void) who->cuda->api.cuEventDestroy_v2(w->event);
     w->send_stage = w->recv_stage = 0;

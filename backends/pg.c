@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/choose.h"
 #include "store/base/cleanup.h"
 #include "store/base/clock.h"
 #include "store/base/macros.h"
@@ -14,7 +15,6 @@
 enum {
     DEFAULT_TIMEOUT_MS = 1800000, /* PyTorch's, of everything but NCCL */
     FAREWELL_MS = 5000,           /* how long a rank 0 that serves the store waits for the others to leave */
-    CHOICE_KEY_MAX = 48,
 };
 
 static const struct backend *const backends[] = { &backend_gloo, &backend_nccl, &backend_mpi, &backend_self,
@@ -55,29 +55,6 @@ static int unknown_backend(const char *name, struct cc_err *err)
     for (size_t i = 0; i < CC_COUNT(backends); i++)
         n += (size_t) snprintf(names + n, sizeof names - n, ", %s", backends[i]->name);
     return cc_fail(err, -EINVAL, "backend '%.40s' is none of: %s", name, names);
-}
-
-/* "auto": nccl if every rank can use it, else gloo. Each rank tells the others whether it can. */
-static int choose(struct ccrun_pg *pg, struct cc_err *err)
-{
-    const struct backend *nccl = &backend_nccl;
-    struct cc_err         why;
-    bool                  can = nccl->probe(pg->device, &why) == 0;
-    char                  key[CHOICE_KEY_MAX];
-    int                   r;
-
-    (void) snprintf(key, sizeof key, "auto/%d", pg->rank);
-    r = keystore_set(pg->seat.own, key, cc_bytes_of(can ? "nccl" : "gloo"), err);
-    for (int i = 0; r == 0 && can && i < pg->size; i++) {
-        struct cc_buf v = { 0 };
-
-        (void) snprintf(key, sizeof key, "auto/%d", i);
-        r = keystore_get(pg->seat.own, key, pg->timeout_ms, &v, err);
-        can = r == 0 && cc_buf_len(&v) == 4 && memcmp(cc_buf_data(&v), "nccl", 4) == 0;
-        cc_buf_free(&v);
-    }
-    pg->backend = can ? nccl : &backend_gloo;
-    return r;
 }
 
 /* ---- the beginning */
@@ -179,6 +156,17 @@ static int meet_besides(struct ccrun_pg *pg, const struct ccrun_init *init, stru
     if (r < 0)
         pg->backend->abort(pg->b); /* the others may be in it */
     return r;
+}
+
+static int choose(struct ccrun_pg *pg, struct cc_err *err)
+{
+    struct backend_cfg cfg = { .rank = pg->rank,
+                               .size = pg->size,
+                               .timeout_ms = pg->timeout_ms,
+                               .store = pg->seat.own,
+                               .device = pg->device };
+
+    return choose_backend(&pg->backend, &cfg, err);
 }
 
 static int init_group(struct ccrun_pg *pg, const struct ccrun_init *init, struct cc_err *err)

@@ -54,7 +54,7 @@ EOF
 it 'a launch that fails is told with what NCCL says' <<'EOF'
 doubles
 export FAKE_NCCL_FAULT=launch:1:5
-refused 2 'rank 1 failed in ' ': internal error (a launch failed)'
+refused 2 ': internal error (a launch failed)'
 EOF
 
 # ---- no library, too old, no GPU, and relatives of these
@@ -151,6 +151,20 @@ exec "$SUPPORT/collsuite" auto
 SOME
 expect_status 0 "$CCRUN" --no-python --nproc-per-node 2 sh some.sh
 same 2 "$(grep -c '^gloo: .* checked$' out)"
+EOF
+
+it 'auto is gloo where two ranks see the same GPU, and nccl where each sees another one' <<'EOF'
+[ -e "${CCRUN%/*}/../lib/ccrun/libccrun-gloo.so" ] || skip 'libccrun was built without gloo'
+doubles
+export FAKE_CUDA_DEVICES=1
+expect_status 0 "$CCRUN" --no-python --nproc-per-node 2 "$SUPPORT/collsuite" auto
+same 2 "$(grep -c '^gloo: .* checked$' out)"
+cat >one.sh <<'ONE'
+export CUDA_VISIBLE_DEVICES="$LOCAL_RANK"
+exec "$SUPPORT/collsuite" auto
+ONE
+expect_status 0 "$CCRUN" --no-python --nproc-per-node 2 sh one.sh
+same 2 "$(grep -c '^nccl: .* checked$' out)"
 EOF
 
 # ---- NVIDIA's own; NCCL_HOME may be the folder nvidia/nccl of pip's nvidia-nccl-cu13

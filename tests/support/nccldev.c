@@ -51,7 +51,7 @@ static int32_t *filled(size_t n, int32_t value)
 static void drop(int32_t *p)
 {
     cuda_enter(&gpu);
-    cuda_free(&gpu, (cu_address) (uintptr_t) p);
+    cuda_free(&gpu, (cu_address) (uintptr_t) p, gpu.work);
     cuda_leave(&gpu);
 }
 
@@ -183,7 +183,7 @@ static void refusals(void)
     if (r != -EINVAL || !strstr(ccrun_error(), "the send buffer is on cuda:"))
         die(r < 0 ? ccrun_error() : "it was taken");
     cuda_enter(&other);
-    cuda_free(&other, p);
+    cuda_free(&other, p, other.work);
     cuda_leave(&other);
     cuda_close(&other);
     must(ccrun_barrier(pg));

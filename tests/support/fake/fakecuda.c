@@ -121,6 +121,22 @@ CUresult cuDeviceGet(int *ret, int ordinal)
     return CU_OK;
 }
 
+/* The N-th of CUDA_VISIBLE_DEVICES, or the N-th of all. */
+CUresult cuDeviceGetPCIBusId(char *ret, int size, int device)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int         bus = device;
+
+    for (int i = 0; visible && i <= device; i++) {
+        char *end;
+
+        bus = (int) strtol(visible, &end, 10);
+        visible = *end == ',' ? end + 1 : NULL;
+    }
+    (void) snprintf(ret, (size_t) size, "0000:%02X:00.0", (unsigned) bus & 0xff);
+    return CU_OK;
+}
+
 CUresult cuDevicePrimaryCtxRetain(struct cu_ctx **ret, int device)
 {
     (void) pthread_mutex_lock(&lock);
