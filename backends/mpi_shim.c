@@ -53,7 +53,7 @@ struct group {
     pthread_mutex_t *lock; /* of this group's MPI calls and all below: own, or that of all groups */
     struct pending  *first;
     int              given_up_by; /* a rank; -1: none */
-    bool             is_told;     /* the peers were, that we have given up */
+    bool             is_told;     /* the peers were, that somebody has given up */
     atomic_bool      is_aborted;
 };
 
@@ -547,8 +547,12 @@ static int reason_to_end(struct group *g, const struct pending *p, uint64_t now,
     if (atomic_load(&g->is_aborted))
         return cc_fail(err, -ECANCELED, "aborted");
     if (g->given_up_by < 0 &&
-        MPI_Iprobe(MPI_ANY_SOURCE, TAG_GIVEN_UP, g->comm, &has, &status) == MPI_SUCCESS && has)
+        MPI_Iprobe(MPI_ANY_SOURCE, TAG_GIVEN_UP, g->comm, &has, &status) == MPI_SUCCESS && has &&
+        MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_GIVEN_UP, g->comm, MPI_STATUS_IGNORE) ==
+            MPI_SUCCESS) {
         g->given_up_by = status.MPI_SOURCE;
+        g->is_told = true; /* by the one who was first: so all hear the same */
+    }
     if (g->given_up_by >= 0)
         return cc_fail(err, -ECONNRESET, "rank %d has given up the group", g->given_up_by);
     if (now >= p->deadline)
