@@ -734,13 +734,27 @@ def store_weighted(b):
 # ---- MPI programs
 
 
-def mpi_row(b, folder, maker, peer, command):
+MPI_LAUNCHERS = {  # of the maker itself, and how many ranks go behind it
+    "mpich": ("hydra", ["mpiexec.hydra", "-n"]),
+    "openmpi": ("mpirun", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n"]),
+}
+
+
+def mpi_program(folder, maker):
+    """The program, or None where that MPI is not there with its compiler and its launcher."""
+    compiler = shutil.which("mpicc." + maker)
+    if not compiler or not shutil.which(MPI_LAUNCHERS[maker][1][0]):
+        return None
+    program = os.path.join(folder, maker)
+    subprocess.run([compiler, "-O2", "-o", program, os.path.join(HERE, "../interop/mpi_world.c")], check=True)
+    return program
+
+
+def mpi_hello_of(b, folder, maker):
     """A whole job of 8 ranks that say who they are, beside the launcher that its maker gives it."""
-    compiler, launcher = shutil.which("mpicc." + maker), shutil.which(command[0])
-    if not compiler or not launcher:
+    hello, (peer, command) = mpi_program(folder, maker), MPI_LAUNCHERS[maker]
+    if not hello:
         return
-    hello = os.path.join(folder, maker)
-    subprocess.run([compiler, "-O1", "-o", hello, os.path.join(HERE, "../interop/mpi_world.c")], check=True)
 
     def job(cmd):
         ms, status = wall([*cmd, hello, "hello"], limit=60)
@@ -749,7 +763,7 @@ def mpi_row(b, folder, maker, peer, command):
         return ms
 
     got = in_turn(b.runs, ccrun=lambda: job([b.ccrun, "--mpi", "auto", "--nproc-per-node", "8"]),
-                  peer=lambda: job([launcher, *command[1:]]))
+                  peer=lambda: job([*command, "8"]))
     b.report("MPI hello of %s, 8 ranks, the whole job" % maker, "ms", got["ccrun"], {peer: got["peer"]}, "<= 1 x",
              got["ccrun"] <= got["peer"])
 
@@ -757,8 +771,26 @@ def mpi_row(b, folder, maker, peer, command):
 @row
 def mpi_hello(b):
     with tempfile.TemporaryDirectory() as folder:
-        mpi_row(b, folder, "mpich", "hydra", ["mpiexec.hydra", "-n", "8"])
-        mpi_row(b, folder, "openmpi", "mpirun", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "8"])
+        for maker in MPI_LAUNCHERS:
+            mpi_hello_of(b, folder, maker)
+
+
+@row
+def mpi_all_reduce(b):
+    """The fastest of 50 all-reduces between two ranks: the same program under ccrun and under its own launcher."""
+    def once(cmd):
+        return float(subprocess.run(cmd, check=True, capture_output=True, text=True, timeout=60).stdout.split()[-1])
+
+    with tempfile.TemporaryDirectory() as folder:
+        for maker, (peer, command) in MPI_LAUNCHERS.items():
+            program = mpi_program(folder, maker)
+            for size, name in ((8, "8 B"), (1 << 20, "1 MiB"), (16 << 20, "16 MiB")) if program else ():
+                run = [program, "speed", str(size), "50"]
+                got = in_turn(b.runs, ours=lambda: once([b.ccrun, "--mpi", "auto", "--nproc-per-node", "2", *run]),
+                              peer=lambda: once([*command, "2", *run]))
+                ours, theirs = (size / us for us in (got["ours"], got["peer"]))  # bytes a microsecond
+                b.report("all-reduce of %s by %s, 2 ranks" % (name, maker), "MB/s", ours, {peer: theirs}, ">= 0.98 x",
+                         ours >= 0.98 * theirs)
 
 
 # ---- libccrun
