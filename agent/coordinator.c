@@ -467,7 +467,10 @@ static int make_rdzv(struct coordinator *c, const struct coordinator_cfg *cfg, s
     c->state = malloc(rdzv_save_max(&cfg->rdzv));
     if (!c->state)
         return cc_fail(err, -ENOMEM, "no memory for the state of the job");
-    return cfg->state ? rdzv_load(c->rdzv, now, cfg->state, cfg->n_state, err) : 0;
+    if (!cfg->state)
+        return 0;
+    recorder_note_state(c->recorder, now, cfg->state, cfg->n_state);
+    return rdzv_load(c->rdzv, now, cfg->state, cfg->n_state, err);
 }
 
 struct coordinator *coordinator_new(uv_loop_t *loop, const struct coordinator_cfg *cfg, const struct coordinator_ops *ops,

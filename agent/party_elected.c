@@ -67,6 +67,7 @@ static void on_elected(void *ctx, const uint8_t *state, size_t n)
 {
     struct party *p = ctx;
     struct cc_err err = { 0 };
+    uint64_t      now = cc_monotonic_ms();
     int           r;
 
     drop_uplink(p);
@@ -83,7 +84,8 @@ static void on_elected(void *ctx, const uint8_t *state, size_t n)
             party_set_about(p, p->place.publish);
             party_become_member(p);
         } else if (p->stage == STAGE_MEMBER) {
-            member_connected(&p->member, cc_monotonic_ms());
+            recorder_note(p->recorder, &(struct record) { .kind = RECORD_CONNECTED, .now = now });
+            member_connected(&p->member, now);
         }
         party_drain(p, cc_monotonic_ms());
     }

@@ -96,6 +96,20 @@ void recorder_note_event(struct recorder *r, const struct rdzv_event *ev)
     recorder_note(r, &e);
 }
 
+void recorder_note_state(struct recorder *r, uint64_t now, const uint8_t *state, size_t n)
+{
+    struct record e = { .kind = RECORD_STATE, .now = now };
+    size_t        at = 0;
+
+    do {
+        e.u.state.n = (uint16_t) (n - at < RECORD_PIECE ? n - at : RECORD_PIECE);
+        memcpy(e.u.state.bytes, state + at, e.u.state.n);
+        at += e.u.state.n;
+        e.u.state.n_left = (uint32_t) (n - at);
+        recorder_note(r, &e);
+    } while (at < n);
+}
+
 const char *recorder_trouble(struct recorder *r)
 {
     if (!r || !r->trouble[0] || r->is_told)

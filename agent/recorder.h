@@ -25,6 +25,9 @@ const struct rdzv_ops *recorder_rdzv_ops(struct recorder *r, const struct rdzv_o
 /* An event as rdzv_event() gets it. */
 void recorder_note_event(struct recorder *r, const struct rdzv_event *ev);
 
+/* What a coordinator is to load, before it does. */
+void recorder_note_state(struct recorder *r, uint64_t now, const uint8_t *state, size_t n);
+
 /* Once, why nothing is written any more; NULL: nothing went wrong, or it was asked before. */
 const char *recorder_trouble(struct recorder *r);
 

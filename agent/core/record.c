@@ -165,6 +165,12 @@ static void content(struct fields *f, struct record *r)
         fields_u64(f, &r->u.heard.link);
         fields_u64(f, &r->u.heard.incarnation);
         break;
+    case RECORD_STATE:
+        fields_u32(f, &r->u.state.n_left);
+        r->u.state.n = (uint16_t) fields_number(f, 2, r->u.state.n, RECORD_PIECE);
+        for (unsigned i = 0; i < r->u.state.n; i++)
+            r->u.state.bytes[i] = (uint8_t) fields_number(f, 1, r->u.state.bytes[i], UINT8_MAX);
+        break;
     case RECORD_CONNECTED: case RECORD_PRESSED: case RECORD_TICK: case RECORD_STARTED: case RECORD_DUE: case RECORD_N_KINDS:
         break;
     }

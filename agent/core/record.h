@@ -14,7 +14,7 @@
 #include "agent/core/proto.h"
 #include "agent/core/rdzv.h"
 
-enum { RECORD_VERSION = 1, RECORD_HEAD = 8, RECORD_MAX = PROTO_FRAME_MAX + 512 };
+enum { RECORD_VERSION = 2, RECORD_HEAD = 8, RECORD_MAX = PROTO_FRAME_MAX + 512, RECORD_PIECE = PROTO_FRAME_MAX };
 
 enum record_kind {
     RECORD_MEMBER, /* the member is born: u.member */
@@ -37,6 +37,7 @@ enum record_kind {
     RECORD_HELLO,        /* u.heard */
     RECORD_BROKEN,       /* u.heard, without the hello */
     RECORD_DUE,          /* RDZV_EV_TICK */
+    RECORD_STATE,        /* a piece of what its predecessor had saved, which it loads with the last: u.state */
     RECORD_N_KINDS
 };
 
@@ -53,6 +54,7 @@ struct record {
         struct { uint64_t link, incarnation; struct rdzv_hello hello; } heard;
         struct { int32_t status; bool is_terminal; } exited;
         struct { bool is_empty, is_drained; } settle;
+        struct { uint32_t n_left; uint16_t n; uint8_t bytes[RECORD_PIECE]; } state; /* n_left: in the pieces that follow */
         uint64_t ms;
         uint32_t number;
     } u;

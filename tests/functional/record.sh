@@ -41,6 +41,30 @@ replay "$@" >decided
 has decided 'node rank 0 of 2' 'node rank 1 of 2' 'coordinator: view for link'
 EOF
 
+it 'records what a coordinator takes over from the one before it' <<'EOF'
+mkdir all
+agent() { # NAME
+    bg "$1" env CCRUN_RECORD=all "$CCRUN" --nnodes 2:3 --rdzv-endpoint "file://$PWD/meet" --rdzv-id x --rdzv-conf last_call_timeout=30 \
+        --no-python sh -c 'echo "up $GROUP_RANK/$GROUP_WORLD_SIZE"; while [ ! -e go ]; do sleep 0.05; done'
+    eval "$1=\$pid"
+}
+agent a
+wait_for 'grep -q "hosts the job" a.err'
+agent b
+agent c
+wait_for '[ "$(cat a.out b.out c.out | grep -c "/3")" -eq 3 ]'
+kill -9 $a $(pgrep -P "$a")
+wait_for '[ "$(cat b.out c.out | grep -c "/2")" -eq 2 ]' 20
+touch go
+ends $b 0
+ends $c 0
+set -- all/*.record
+[ $# -eq 3 ] || fail "$# files"
+replay "$@" >decided || { cat decided; fail 'the replay differs'; }
+same 1 "$(grep -c 'coordinator: goes on from [0-9]* bytes that were saved' decided)"
+matches decided 'coordinator: view for link [0-9]+: round 2, active, node rank [01]'
+EOF
+
 it 'says why it cannot record, before anything starts' <<'EOF'
 bg job "$CCRUN" --record /nowhere/it --no-python echo started
 wait_for '! alive $pid'

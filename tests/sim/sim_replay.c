@@ -25,6 +25,8 @@ struct replay {
     struct rdzv   *r;
     uint32_t       member_sum, rdzv_sum;
     uint64_t       began;
+    uint8_t       *state; /* for the coordinator to load, as far as it has come */
+    size_t         n_state;
 };
 
 static void say(const struct replay *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -217,6 +219,27 @@ static const struct rdzv_ops rdzv_ops = { op_view, op_refuse };
 
 /* ---- inputs */
 
+/* A state that did not load has ended the coordinator when it was recorded, too. */
+static void play_state(struct replay *p, const struct record *e)
+{
+    struct cc_err err = { 0 };
+
+    p->state = realloc(p->state, p->n_state + e->u.state.n + 1);
+    if (!p->state)
+        differs(p, "no memory");
+    memcpy(p->state + p->n_state, e->u.state.bytes, e->u.state.n);
+    p->n_state += e->u.state.n;
+    if (e->u.state.n_left > 0)
+        return;
+    if (rdzv_load(p->r, e->now, p->state, p->n_state, &err) < 0) {
+        say(p, "coordinator: %s", err.msg);
+        p->r = rdzv_free(p->r);
+    } else {
+        say(p, "coordinator: goes on from %zu bytes that were saved", p->n_state);
+    }
+    p->n_state = 0;
+}
+
 static void play_coordinators(struct replay *p, const struct record *e)
 {
     struct rdzv_event ev = { .now = e->now, .link = e->u.heard.link, .incarnation = e->u.heard.incarnation };
@@ -231,6 +254,10 @@ static void play_coordinators(struct replay *p, const struct record *e)
     }
     if (!p->r)
         differs(p, "there is no coordinator yet");
+    if (e->kind == RECORD_STATE) {
+        play_state(p, e);
+        return;
+    }
     ev.kind = e->kind == RECORD_HELLO ? RDZV_EV_HELLO : e->kind == RECORD_BROKEN ? RDZV_EV_BROKEN : RDZV_EV_TICK;
     if (ev.kind == RDZV_EV_HELLO) {
         ev.hello = &e->u.heard.hello;
@@ -287,7 +314,8 @@ static void play_members(struct replay *p, const struct record *e)
         break;
     case RECORD_SWITCHED: case RECORD_ENDED: case RECORD_DESCRIBED:
         differs(p, "the node did not ask for what was recorded here");
-    case RECORD_COORDINATOR: case RECORD_HELLO: case RECORD_BROKEN: case RECORD_DUE: case RECORD_N_KINDS:
+    case RECORD_COORDINATOR: case RECORD_HELLO: case RECORD_BROKEN: case RECORD_DUE: case RECORD_STATE:
+    case RECORD_N_KINDS:
         break;
     }
 }
@@ -298,7 +326,7 @@ static void show_input(const struct replay *p, const struct record *e)
         "node: is born", "node: view", "node: is refused", "node: is connected", "node: is told of a pre-emption",
         "node: a worker ends", "node: gets a signal", "node: gets ^C", "node: its time is up", "node: looks at what is left",
         "node: had been stopped", "", "", "", "", "", "coordinator: is born", "coordinator: hello", "coordinator: a link broke",
-        "coordinator: its time is up",
+        "coordinator: its time is up", "coordinator: reads what was saved",
     };
 
     if (p->is_verbose)
@@ -392,6 +420,7 @@ int main(int argc, char **argv)
         rdzv_free(p.r);
         free(p.e);
         free(p.is_used);
+        free(p.state);
     }
     return 0;
 }

@@ -53,6 +53,11 @@ static struct record example(enum record_kind kind)
         r.u.heard.link = 9;
         r.u.heard.incarnation = 8;
         break;
+    case RECORD_STATE:
+        r.u.state.n_left = 70000;
+        r.u.state.n = RECORD_PIECE;
+        memset(r.u.state.bytes, 'x', RECORD_PIECE);
+        break;
     case RECORD_CONNECTED: case RECORD_PRESSED: case RECORD_TICK: case RECORD_STARTED: case RECORD_DUE: case RECORD_N_KINDS:
         break;
     }
@@ -131,7 +136,7 @@ Test(record, has_a_version)
     cr_expect_eq(record_check_head(head, sizeof head, &err), 0);
     head[RECORD_HEAD - 1]++;
     cr_expect_eq(record_check_head(head, sizeof head, &err), -EPROTO);
-    cr_expect_str_eq(err.msg, "the recording has version 2, and this program knows 1");
+    cr_expect_str_eq(err.msg, "the recording has version 3, and this program knows 2");
     cr_expect_eq(record_check_head((const uint8_t *) "#!/bin/sh", 9, &err), -EPROTO);
     cr_expect_str_eq(err.msg, "this is no recording of a job");
 }
