@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -31,9 +32,27 @@ enum {
 };
 
 struct helper {
-    pid_t pid;
-    int   stop; /* our end of the pipe that ends it, or -1: it watches this process */
+    pid_t          pid;
+    int            stop; /* our end of the pipe that ends it, or -1: it watches this process */
+    pid_t          owner;
+    char          *host;
+    uint16_t       port;
+    unsigned       n_users;
+    struct helper *next;
 };
+
+/* Those of this process: groups that it inits at the same place share one. */
+struct helpers {
+    pthread_mutex_t lock;
+    struct helper  *first;
+};
+
+static struct helpers *all_helpers(void)
+{
+    static struct helpers all = { PTHREAD_MUTEX_INITIALIZER, NULL };
+
+    return &all;
+}
 
 /* ---- which address */
 
@@ -236,18 +255,38 @@ static int await_ready(int fd, const char *host, uint16_t port, uint64_t timeout
                    "rank 0 cannot serve the store on %s:%u: %s", host, port, says);
 }
 
-int helper_start(struct helper **ret, const char *host, uint16_t port, uint64_t timeout_ms,
-                 struct cc_err *err)
+static struct helper *free_helper(struct helper *h)
 {
-    CC_AUTO_FREE struct helper *h = calloc(1, sizeof *h);
-    CC_AUTO_FD int              ready = -1, their_ready = -1, their_stop = -1;
-    char                        address[ADDRESS_MAX];
-    int                         fds[2], r;
+    if (h) {
+        cc_fdp(&h->stop);
+        free(h->host);
+        free(h);
+    }
+    return NULL;
+}
 
-    if (!h)
-        return cc_fail(err, -ENOMEM, "no memory");
-    h->stop = -1;
-    if ((r = find_address(host, address, err)) < 0)
+static void end_process(struct helper *h)
+{
+    uint64_t end = cc_monotonic_ms() + STOP_MS;
+
+    cc_fdp(&h->stop);
+    (void) kill(h->pid, SIGTERM);
+    while (waitpid(h->pid, NULL, WNOHANG) == 0) { /* -1: somebody else in this process has waited for it */
+        struct timespec t = { .tv_nsec = 1000000 };
+
+        if (cc_monotonic_ms() >= end)
+            (void) kill(h->pid, SIGKILL);
+        (void) nanosleep(&t, NULL);
+    }
+}
+
+static int start_process(struct helper *h, uint64_t timeout_ms, struct cc_err *err)
+{
+    CC_AUTO_FD int ready = -1, their_ready = -1, their_stop = -1;
+    char           address[ADDRESS_MAX];
+    int            fds[2], r;
+
+    if ((r = find_address(h->host, address, err)) < 0)
         return r;
     if (pipe2(fds, O_CLOEXEC) < 0)
         return cc_fail(err, -errno, "cannot start ccrun-store: %s", strerror(errno));
@@ -259,38 +298,83 @@ int helper_start(struct helper **ret, const char *host, uint16_t port, uint64_t 
     if (r == 0)
         r = move_up(&their_stop);
     if (r == 0)
-        r = spawn_helper(&h->pid, address, port, their_ready, their_stop);
-    if (r < 0) {
-        cc_fdp(&h->stop);
-        return r == -ENOENT ? cc_fail(err, r,
-                                      "no agent serves the store, and ccrun-store, with which rank 0 would, "
-                                      "is neither beside "
-                                      "libccrun nor on PATH")
-                            : cc_fail(err, r, "cannot start ccrun-store: %s", strerror(-r));
-    }
-    cc_fdp(&their_ready);
-    r = await_ready(ready, host, port, timeout_ms, err);
-    *ret = CC_STEAL(h);
+        r = spawn_helper(&h->pid, address, h->port, their_ready, their_stop);
+    if (r == -ENOENT)
+        return cc_fail(
+            err, r,
+            "no agent serves the store, and ccrun-store, with which rank 0 would, is neither beside "
+            "libccrun nor on PATH");
     if (r < 0)
-        *ret = helper_stop(*ret);
+        return cc_fail(err, r, "cannot start ccrun-store: %s", strerror(-r));
+    cc_fdp(&their_ready);
+    r = await_ready(ready, h->host, h->port, timeout_ms, err);
+    if (r < 0)
+        end_process(h);
+    return r;
+}
+
+static int start_new(struct helper **ret, const char *host, uint16_t port, uint64_t timeout_ms,
+                     struct cc_err *err)
+{
+    struct helper *h = calloc(1, sizeof *h);
+    int            r;
+
+    if (!h || !(h->host = strdup(host))) {
+        free(h);
+        return cc_fail(err, -ENOMEM, "no memory");
+    }
+    h->port = port;
+    h->owner = getpid();
+    h->n_users = 1;
+    h->stop = -1;
+    r = start_process(h, timeout_ms, err);
+    if (r < 0)
+        (void) free_helper(h);
+    else
+        *ret = h;
+    return r;
+}
+
+int helper_start(struct helper **ret, const char *host, uint16_t port, uint64_t timeout_ms,
+                 struct cc_err *err)
+{
+    struct helpers *all = all_helpers();
+    struct helper  *h;
+    int             r = 0;
+
+    (void) pthread_mutex_lock(&all->lock);
+    h = all->first;
+    while (h && (h->port != port || strcmp(h->host, host) != 0 || h->owner != getpid()))
+        h = h->next;
+    if (h) {
+        h->n_users++;
+    } else if ((r = start_new(&h, host, port, timeout_ms, err)) == 0) {
+        h->next = all->first;
+        all->first = h;
+    }
+    (void) pthread_mutex_unlock(&all->lock);
+    if (r == 0)
+        *ret = h;
     return r;
 }
 
 struct helper *helper_stop(struct helper *h)
 {
-    uint64_t end = cc_monotonic_ms() + STOP_MS;
+    struct helpers *all = all_helpers();
+    bool            is_last;
 
     if (!h)
         return NULL;
-    cc_fdp(&h->stop);
-    (void) kill(h->pid, SIGTERM);
-    while (waitpid(h->pid, NULL, WNOHANG) == 0) { /* -1: somebody else in this process has waited for it */
-        struct timespec t = { .tv_nsec = 1000000 };
-
-        if (cc_monotonic_ms() >= end)
-            (void) kill(h->pid, SIGKILL);
-        (void) nanosleep(&t, NULL);
-    }
-    free(h);
-    return NULL;
+    (void) pthread_mutex_lock(&all->lock);
+    is_last = --h->n_users == 0;
+    for (struct helper **p = &all->first; is_last && *p; p = &(*p)->next)
+        if (*p == h) {
+            *p = h->next;
+            break;
+        }
+    (void) pthread_mutex_unlock(&all->lock);
+    if (!is_last)
+        return NULL;
+    end_process(h);
+    return free_helper(h);
 }

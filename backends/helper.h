@@ -1,7 +1,8 @@
 /* helper.h - the store that rank 0 serves when no agent does: ccrun-store, as a process of its own that ends
  * with us.
  *
- * It is looked for beside this library, in ../bin of it, and on PATH.
+ * It is looked for beside this library, in ../bin of it, and on PATH.  Who asks for it again at the same host
+ * and port shares it; it ends with the last of them.
  */
 #ifndef BACKENDS_HELPER_H
 #define BACKENDS_HELPER_H

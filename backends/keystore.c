@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "store/base/cleanup.h"
 #include "store/base/clock.h"
@@ -23,8 +24,24 @@ struct shared {
     struct store_client *tcp;  /* or */
     struct filestore    *file; /* one of the two; keys are those on the wire, with their "/" */
     pthread_mutex_t      turn;
-    atomic_uint          n_users;
+    unsigned             n_users; /* under the lock of all files */
+    pid_t                owner;   /* of a file, as the rest */
+    char                *path;
+    struct shared       *next;
 };
+
+/* The files that this process uses: it is one user of each, whatever the number of its groups. */
+struct files {
+    pthread_mutex_t lock;
+    struct shared  *first;
+};
+
+static struct files *all_files(void)
+{
+    static struct files all = { PTHREAD_MUTEX_INITIALIZER, NULL };
+
+    return &all;
+}
 
 struct keystore {
     struct init_where where;
@@ -70,38 +87,121 @@ static int wait_in_file(struct keystore *k, const struct cc_bytes *keys, size_t 
 
 static struct shared *shared_free(struct shared *s)
 {
-    if (s && atomic_fetch_sub(&s->n_users, 1) == 1) {
+    struct files *all = all_files();
+    bool          is_last;
+
+    if (!s)
+        return NULL;
+    (void) pthread_mutex_lock(&all->lock);
+    is_last = --s->n_users == 0;
+    for (struct shared **p = &all->first; is_last && *p; p = &(*p)->next)
+        if (*p == s) {
+            *p = s->next;
+            break;
+        }
+    (void) pthread_mutex_unlock(&all->lock);
+    if (is_last) {
         (void) store_client_free(s->tcp);
         (void) filestore_free(s->file);
         (void) pthread_mutex_destroy(&s->turn);
+        free(s->path);
         free(s);
     }
     return NULL;
 }
 
-static int shared_open(struct shared **ret, const struct init_where *where, uint64_t connect_ms,
+static void shared_add(struct shared *s)
+{
+    struct files *all = all_files();
+
+    (void) pthread_mutex_lock(&all->lock);
+    s->n_users++;
+    (void) pthread_mutex_unlock(&all->lock);
+}
+
+static struct shared *shared_new(void)
+{
+    struct shared *s = calloc(1, sizeof *s);
+
+    if (s) {
+        (void) pthread_mutex_init(&s->turn, NULL);
+        s->n_users = 1;
+    }
+    return s;
+}
+
+static int open_server(struct shared **ret, const struct init_where *where, uint64_t connect_ms,
                        uint64_t timeout_ms, struct cc_err *err)
 {
     struct store_client_cfg tcp = {
         .host = where->host, .port = where->port, .prefix = "", .timeout_ms = timeout_ms
     };
-    struct filestore_cfg file = {
-        .path = where->path, .prefix = "", .world_size = where->world_size, .timeout_ms = timeout_ms
-    };
-    struct shared *s = calloc(1, sizeof *s);
+    struct shared *s = shared_new();
     int            r;
 
     if (!s)
         return cc_fail(err, -ENOMEM, "no memory for a store");
-    (void) pthread_mutex_init(&s->turn, NULL);
-    atomic_init(&s->n_users, 1);
-    r = where->scheme == INIT_FILE ? filestore_open(&s->file, &file, err)
-                                   : store_client_connect(&s->tcp, &tcp, connect_ms, err);
+    r = store_client_connect(&s->tcp, &tcp, connect_ms, err);
     if (r < 0)
         (void) shared_free(s);
     else
         *ret = s;
     return r;
+}
+
+static int open_new_file(struct shared **ret, const struct init_where *where, uint64_t timeout_ms,
+                         struct cc_err *err)
+{
+    struct filestore_cfg file = {
+        .path = where->path, .prefix = "", .world_size = where->world_size, .timeout_ms = timeout_ms
+    };
+    struct shared *s = shared_new();
+    int            r;
+
+    if (!s || !(s->path = strdup(where->path))) {
+        free(s);
+        return cc_fail(err, -ENOMEM, "no memory for a store");
+    }
+    s->owner = getpid();
+    r = filestore_open(&s->file, &file, err);
+    if (r < 0) {
+        (void) pthread_mutex_destroy(&s->turn);
+        free(s->path);
+        free(s);
+    } else {
+        *ret = s;
+    }
+    return r;
+}
+
+static int open_file(struct shared **ret, const struct init_where *where, uint64_t timeout_ms,
+                     struct cc_err *err)
+{
+    struct files  *all = all_files();
+    struct shared *s;
+    int            r = 0;
+
+    (void) pthread_mutex_lock(&all->lock);
+    s = all->first;
+    while (s && (strcmp(s->path, where->path) != 0 || s->owner != getpid()))
+        s = s->next;
+    if (s) {
+        s->n_users++;
+    } else if ((r = open_new_file(&s, where, timeout_ms, err)) == 0) {
+        s->next = all->first;
+        all->first = s;
+    }
+    (void) pthread_mutex_unlock(&all->lock);
+    if (r == 0)
+        *ret = s;
+    return r;
+}
+
+static int shared_open(struct shared **ret, const struct init_where *where, uint64_t connect_ms,
+                       uint64_t timeout_ms, struct cc_err *err)
+{
+    return where->scheme == INIT_FILE ? open_file(ret, where, timeout_ms, err)
+                                      : open_server(ret, where, connect_ms, timeout_ms, err);
 }
 
 static struct keystore *new_store(const struct init_where *where, uint64_t timeout_ms, const char *before,
@@ -146,7 +246,7 @@ int keystore_share(struct keystore **ret, struct keystore *k, const char *prefix
     if (!c)
         return cc_fail(err, -ENOMEM, "no memory for a store");
     c->s = k->s;
-    (void) atomic_fetch_add(&c->s->n_users, 1);
+    shared_add(c->s);
     *ret = c;
     return 0;
 }
