@@ -1,13 +1,14 @@
-/* collsuite.c BACKEND [INIT_METHOD [TIMEOUT_MS]] - a rank that makes every collective with every type and operation, and
- * checks the results.
+/* collsuite.c BACKEND [INIT_METHOD [TIMEOUT_MS]] - a rank that makes every collective with every type and
+ * operation, and checks the results.
  *
  * Linked with the shared library, as users' programs are.  INIT_METHOD: env:// (the default); tcp, which is
- * MASTER_ADDR and MASTER_PORT as a URL; none, for a backend that knows rank and size; or a URL without rank and
- * size, which come from RANK and WORLD_SIZE.
- * Prints "BACKEND: N checked" and exits 0, or says what was wrong.
+ * MASTER_ADDR and MASTER_PORT as a URL; none, for a backend that knows rank and size; or a URL without rank
+ * and size, which come from RANK and WORLD_SIZE. Prints "BACKEND: N checked" and exits 0, or says what was
+ * wrong.
  */
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +259,26 @@ static void messages(void)
     n_checked += 4;
 }
 
+/* One rank sends more than another; the next collective of all does not mind. */
+static void uneven(void)
+{
+    int64_t all = 1, v = 0;
+
+    doing = "messages of one rank to all";
+    for (int r = 1; r < size; r++) {
+        int64_t out = 10 * r;
+
+        if (rank == 0)
+            must(ccrun_send(pg, &out, 1, CCRUN_I64, r, 0));
+        if (rank == r)
+            must(ccrun_recv(pg, &v, 1, CCRUN_I64, 0, 0));
+    }
+    must(ccrun_all_reduce(pg, &all, &all, 1, CCRUN_I64, CCRUN_SUM));
+    if (v != 10 * rank || all != size)
+        die("a message or the sum after it came wrong");
+    n_checked += 2;
+}
+
 /* Several collectives under way; they are made in order, and a blocking one comes behind them. */
 static void requests(void)
 {
@@ -312,11 +333,89 @@ static void groups(void)
     }
 }
 
+/* Two groups of the same ranks, and two of their neighbours, used at the same time by threads of their own.
+ */
+struct user {
+    struct ccrun_pg *pg;
+    pthread_t        thread;
+    int              times;
+    const char      *error; /* NULL: it went well */
+};
+
+static void *use_group(void *arg)
+{
+    struct user *u = arg;
+
+    for (int64_t i = 0; i < u->times && !u->error; i++) {
+        int64_t v = ccrun_rank(u->pg) + i, want = 0;
+
+        for (int r = 0; r < ccrun_size(u->pg); r++)
+            want += r + i;
+        if (ccrun_all_reduce(u->pg, &v, &v, 1, CCRUN_I64, CCRUN_SUM) < 0)
+            u->error = strdup(ccrun_error());
+        else if (v != want)
+            u->error = "the sum of a group is wrong";
+    }
+    return NULL;
+}
+
+static void at_once(const struct ccrun_init *first)
+{
+    enum { N = 4 };
+    struct user       users[N] = { 0 };
+    struct ccrun_init init = *first;
+    int pair[] = { rank & ~1, rank | 1 }, times = strcmp(ccrun_backend(pg), "ref") == 0 ? 2 : 20;
+
+    doing = "groups at once";
+    if (!ccrun_pg_store(pg)) /* it is the world, of which there is one */
+        return;
+    init.group = "another";
+    must(ccrun_init_process_group(&users[0].pg, &init));
+    init.group = "third";
+    must(ccrun_init_process_group(&users[1].pg, &init));
+    must(ccrun_new_group(&users[2].pg, pg, pair, pair[1] < size ? 2 : 1));
+    must(ccrun_new_group(&users[3].pg, users[1].pg, pair, pair[1] < size ? 2 : 1));
+    for (int i = 0; i < N; i++) {
+        users[i].times = times;
+        if (pthread_create(&users[i].thread, NULL, use_group, &users[i]) != 0)
+            die("no thread");
+    }
+    use_group(&(struct user){ .pg = pg, .times = times });
+    for (int i = 0; i < N; i++) {
+        (void) pthread_join(users[i].thread, NULL);
+        if (users[i].error)
+            die(users[i].error);
+    }
+    for (int i = N - 1; i >= 0; i--)
+        must(ccrun_destroy_process_group(users[i].pg));
+    n_checked += N;
+}
+
 static void refuse(int r, int code, const char *says)
 {
     if (r != code || !strstr(ccrun_error(), says))
         die(r < 0 ? ccrun_error() : "it was taken");
     n_checked++;
+}
+
+/* Of no elements every call is done at once: nobody is waited for, and buffers are not looked at. */
+static void nothing(void)
+{
+    for (int what = 0; what <= CCRUN_RECV; what++) {
+        struct ccrun_call     c = { .what = (enum ccrun_what) what,
+                                    .type = CCRUN_F32,
+                                    .peer = (rank + 1) % size };
+        struct ccrun_request *q;
+
+        if (what == CCRUN_BARRIER || (what >= CCRUN_SEND && size == 1) || rank % 2 == 1)
+            continue;
+        must(ccrun_run(pg, &c));
+        must(ccrun_start(&q, pg, &c));
+        if (ccrun_test(q) != 1)
+            die("a request of nothing is under way");
+        must(ccrun_wait(q));
+        n_checked++;
+    }
 }
 
 /* What is refused before anything is sent, and leaves the group as it was. */
@@ -343,7 +442,7 @@ static void refusals(void)
     refuse(ccrun_run(pg, &odd), -EINVAL, "99 is no kind of call");
     refuse(ccrun_new_group(&sub, pg, twice, 2), -EINVAL, "is named twice");
     refuse(ccrun_new_group(&sub, pg, no_such, 1), -EINVAL, "is not in group");
-    must(ccrun_all_reduce(pg, NULL, NULL, 0, CCRUN_F32, CCRUN_SUM)); /* nothing, and nobody is waited for */
+    nothing();
     must(ccrun_barrier(pg));
 }
 
@@ -402,8 +501,10 @@ int main(int argc, char **argv)
         moves(300007, CCRUN_U8, 0);
     }
     messages();
+    uneven();
     requests();
     groups();
+    at_once(&init);
     store();
     refusals();
     doing = "destroy";
