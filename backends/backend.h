@@ -37,6 +37,8 @@ struct backend {
     bool needs_store; /* rank and size come from the init method and ranks meet in the store; else open()
                          finds out */
 
+    int max_size; /* 0: no limit */
+
     /* 0: this rank could use the backend (the library is there, a device is), and ret_place is what no two
      * ranks can share, or empty.  err says why not.  NULL: always. */
     int (*probe)(const char *device, char ret_place[BACKEND_PLACE_MAX], struct cc_err *err);

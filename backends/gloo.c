@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,46 +108,84 @@ static int store_get(void *ctx, const char *key, void **value, size_t *n, struct
 
 /* ---- where the others reach us */
 
-static bool is_address(const char *text)
+static bool is_numeric(const char *text)
 {
     struct in6_addr a;
 
     return inet_pton(AF_INET, text, &a) == 1 || inet_pton(AF_INET6, text, &a) == 1;
 }
 
-/* The host's own name, if it means an address of ours; gloo would fail to listen on another. */
-static void own_name(char ret[ADDRESS_MAX])
+/* Whether a name or an address means one of this machine: gloo would fail to listen on another. */
+static bool is_ours(const char *host)
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;
+    CC_AUTO_FD int  fd = -1;
+    bool            is_bound;
 
-    if (gethostname(ret, ADDRESS_MAX - 1) == 0 && getaddrinfo(ret, NULL, &hints, &list) == 0) {
-        CC_AUTO_FD int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        bool           is_ours = fd >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0;
-
-        freeaddrinfo(list);
-        if (is_ours)
-            return;
-    }
-    (void) snprintf(ret, ADDRESS_MAX, "127.0.0.1");
+    if (getaddrinfo(host, NULL, &hints, &list) != 0)
+        return false;
+    fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    is_bound = fd >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0;
+    freeaddrinfo(list);
+    return is_bound;
 }
 
-/* What was asked for, GLOO_SOCKET_IFNAME (the first of a list), the address that reaches the store, our name.
- */
-static void choose_address(const struct backend_cfg *cfg, char buf[ADDRESS_MAX], struct gloo_shim_cfg *ret)
+static bool has_address(const struct ifaddrs *a)
+{
+    return a->ifa_addr && (a->ifa_addr->sa_family == AF_INET || a->ifa_addr->sa_family == AF_INET6);
+}
+
+/* Looks for one of that name between `a` and `end`. */
+static bool is_between(const struct ifaddrs *a, const struct ifaddrs *end, const char *name)
+{
+    for (; a != end; a = a->ifa_next)
+        if (has_address(a) && strcmp(a->ifa_name, name) == 0)
+            return true;
+    return false;
+}
+
+/* -EINVAL names those that there are. */
+static int check_interface(const char *name, struct cc_err *err)
+{
+    struct ifaddrs *all = NULL;
+    char            names[ADDRESS_MAX] = "";
+    size_t          n = 0;
+    int             r = 0;
+
+    if (getifaddrs(&all) < 0)
+        return cc_fail(err, -errno, "cannot list the interfaces of this machine: %s", strerror(errno));
+    for (const struct ifaddrs *a = all; a; a = a->ifa_next)
+        if (n < sizeof names && has_address(a) && !is_between(all, a, a->ifa_name))
+            n += (size_t) snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", a->ifa_name);
+    if (!is_between(all, NULL, name))
+        r = cc_fail(err, -EINVAL, "this machine has no interface '%.40s' with an address; there are: %s",
+                    name, names);
+    freeifaddrs(all);
+    return r;
+}
+
+/* What was asked for, GLOO_SOCKET_IFNAME (the first of a list), the address that reaches the store, our name
+ * if it means an address of ours. */
+static int choose_address(const struct backend_cfg *cfg, char buf[ADDRESS_MAX], struct gloo_shim_cfg *ret,
+                          struct cc_err *err)
 {
     const char *wanted = cfg->interface && *cfg->interface ? cfg->interface : getenv("GLOO_SOCKET_IFNAME");
 
     if (wanted && *wanted) {
         (void) snprintf(buf, ADDRESS_MAX, "%.*s", (int) strcspn(wanted, ","), wanted);
-        if (is_address(buf))
-            ret->address = buf;
-        else
+        if (!is_numeric(buf)) {
             ret->interface = buf;
-        return;
+            return check_interface(buf, err);
+        }
+        ret->address = buf;
+        return is_ours(buf) ? 0
+                            : cc_fail(err, -EINVAL, "no interface of this machine has the address %s", buf);
     }
-    if (!keystore_own_address(cfg->store, buf, ADDRESS_MAX))
-        own_name(buf);
+    if (!keystore_own_address(cfg->store, buf, ADDRESS_MAX) &&
+        (gethostname(buf, ADDRESS_MAX - 1) < 0 || !is_ours(buf)))
+        (void) snprintf(buf, ADDRESS_MAX, "127.0.0.1");
     ret->address = buf;
+    return 0;
 }
 
 static int gloo_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
@@ -166,7 +205,9 @@ static int gloo_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
         b->rank = cfg->rank;
         b->size = cfg->size;
         c.store = (struct gloo_shim_store){ &s, store_set, store_get };
-        choose_address(cfg, address, &c);
+        r = choose_address(cfg, address, &c, err);
+    }
+    if (r == 0) {
         r = b->shim->open(&b->g, &c, &why);
         if (r < 0)
             (void) cc_fail(err, r, "connecting from %s: %s", address, why.text);

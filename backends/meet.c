@@ -39,6 +39,7 @@ int meet_open(struct meeting *ret, const struct ccrun_init *init, uint64_t timeo
 
     if (r < 0)
         return r;
+    ret->where = m.where;
     if (m.where.scheme != INIT_FILE && m.where.port == 0)
         return cc_fail(err, -EINVAL, "the store's port is 0, at which nobody can be found");
     if (m.where.scheme != INIT_FILE && !m.where.has_server && m.where.rank == 0)

@@ -20,6 +20,7 @@ struct meeting {
     struct helper    *helper; /* NULL, or the server that rank 0 has started */
 };
 
+/* ret->where is set once the init method has been read, whatever fails then. */
 int  meet_open(struct meeting *ret, const struct ccrun_init *init, uint64_t timeout_ms, struct cc_err *err);
 void meet_close(struct meeting *m);
 

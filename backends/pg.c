@@ -117,24 +117,44 @@ static int check_told(const struct ccrun_pg *pg, struct cc_err *err)
                    pg->size == 1 ? ": was it started for this MPI library (ccrun --mpi pmix or pmi1)?" : "");
 }
 
+/* Puts who we are in front of what went wrong before there was a backend to say it. */
+static int not_met(const struct ccrun_pg *pg, struct cc_err *err)
+{
+    const struct init_where *where = &pg->store.m.where;
+
+    return cc_wrap(err, "%s: rank %d of %d, group '%s'", pg->backend ? pg->backend->name : "auto",
+                   where->rank, where->world_size, pg->group);
+}
+
+static int check_size(const struct ccrun_pg *pg, struct cc_err *err)
+{
+    const struct backend *b = pg->backend;
+
+    if (!b || b->max_size == 0 || pg->size <= b->max_size)
+        return 0;
+    return cc_fail(err, -EINVAL, "it is for %d rank, and this world has %d; gloo, nccl and mpi are for more",
+                   b->max_size, pg->size);
+}
+
 static int meet_all(struct ccrun_pg *pg, const struct ccrun_init *init, struct cc_err *err)
 {
     uint64_t start = cc_monotonic_ms(), spent;
     int      r = meet_open(&pg->store.m, init, pg->timeout_ms, err);
 
-    if (r < 0)
-        return r;
+    if (r < 0) /* of an init method we say what PyTorch says, and nothing else */
+        return pg->store.m.where.world_size > 0 ? not_met(pg, err) : r;
     pg->store.keys = pg->store.m.store;
     if ((r = check_told(pg, err)) < 0)
         return r;
     pg->rank = pg->store.m.where.rank;
     pg->size = pg->store.m.where.world_size;
-    r = seat_take(&pg->seat, pg->store.keys, pg->group, pg->rank, pg->size, err);
+    if ((r = check_size(pg, err)) == 0)
+        r = seat_take(&pg->seat, pg->store.keys, pg->group, pg->rank, pg->size, err);
     pg->has_seat = r == 0;
     spent = cc_monotonic_ms() - start;
     if (r == 0)
         r = seat_wait_all(&pg->seat, spent < pg->timeout_ms ? pg->timeout_ms - spent : 0, err);
-    return r < 0 ? cc_wrap(err, "group '%s'", pg->group) : 0;
+    return r < 0 ? not_met(pg, err) : 0;
 }
 
 /* The ranks of a backend that needs no store have one all the same where the caller or the launcher says how
