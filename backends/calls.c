@@ -85,13 +85,14 @@ static uint64_t timeout_of(const struct ccrun_pg *pg, const struct ccrun_call *c
 }
 
 /* A group that failed or was aborted makes no calls any more. */
-static int check_state(struct ccrun_pg *pg, struct cc_err *err)
+static int check_state(struct ccrun_pg *pg, const struct ccrun_call *c, struct cc_err *err)
 {
-    int r = 0;
+    char text[CALLTEXT_MAX];
+    int  r = 0;
 
     if (atomic_load(&pg->is_aborted))
-        return cc_fail(err, -ECANCELED, "%s: rank %d of group '%s' has aborted it", pg->backend->name,
-                       pg->rank, pg->group);
+        return cc_fail(err, -ECANCELED, "%s: rank %d of %d, %s: the group was aborted", pg->backend->name,
+                       pg->rank, pg->size, calltext(c, text));
     (void) pthread_mutex_lock(&pg->lock);
     if (pg->failed.code < 0)
         r = cc_fail(err, -ESHUTDOWN, "the group failed earlier: %s", pg->failed.msg);
@@ -129,7 +130,7 @@ static int run_now(struct ccrun_pg *pg, const struct ccrun_call *c, struct cc_er
     int r;
 
     (void) pthread_mutex_lock(&pg->turn);
-    r = check_state(pg, err);
+    r = check_state(pg, c, err);
     if (r == 0) {
         r = pg->backend->run(pg->b, c, timeout_of(pg, c), err);
         r = conclude(pg, c, r, err);
@@ -243,7 +244,7 @@ static int begin(struct ccrun_pg *pg, struct ccrun_request *q, struct cc_err *er
     if (!pg->backend->start)
         return -ENOSYS;
     (void) pthread_mutex_lock(&pg->turn);
-    r = check_state(pg, err);
+    r = check_state(pg, &q->call, err);
     if (r == 0) {
         r = pg->backend->start(pg->b, &q->call, timeout_of(pg, &q->call), &q->handle, err);
         if (r < 0 && r != -ENOSYS)
