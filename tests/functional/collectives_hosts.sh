@@ -1,5 +1,6 @@
 #!/bin/sh
-# libccrun on two hosts: every collective, checked, over gloo, and over nccl with the doubles of tests/support/fake.
+# libccrun on two hosts: every collective, checked, over gloo and ref, and over nccl with the doubles of
+# tests/support/fake.
 . "$(dirname "$0")/lib.sh"
 . "$LIB/../lab/lab.sh"
 netlab_needed 2
@@ -7,24 +8,25 @@ words <"$LIB/nodes_case.sh"
 words <"$LIB/../lab/agents.sh"
 words <<'EOF'
 export NCCL_SOCKET_IFNAME=eth0
-suite() { # suite BACKEND INIT_METHOD N: with N ranks on each host
+suite() { # suite BACKEND INIT_METHOD N [option...]: with N ranks on each host
     [ "$1" != gloo ] || [ -e "${CCRUN%/*}/../lib/ccrun/libccrun-gloo.so" ] || skip 'libccrun was built without gloo'
     [ "$1" != nccl ] || doubles
-    lab_nodes 2 --nproc-per-node "$3"
-    [ "$2" != file ] || set -- "$1" "file://$T/meet" "$3"
-    WORKER="\"$SUPPORT/collsuite\" $1 $2"
+    suite_backend=$1 suite_method=$2 suite_n=$3; shift 3
+    lab_nodes 2 --nproc-per-node "$suite_n" "$@"
+    [ "$suite_method" != file ] || suite_method=file://$T/meet
+    WORKER="\"$SUPPORT/collsuite\" $suite_backend $suite_method"
     host_agent a 1
     host_agent b 2
     wait_for "! alive $a $b" 60
     well a b
-    same $((2 * $3)) "$(cat a.out b.out | grep -c "^$1: .* checked\$")"
+    same $((2 * suite_n)) "$(cat a.out b.out | grep -c "^$suite_backend: .* checked\$")"
     nothing_left
 }
 EOF
 limit 90
 
 if [ "$CCRUN_REPEAT" -ge 50 ]; then counts='1 2 4'; else counts=2; fi
-for backend in gloo nccl; do
+for backend in ref gloo nccl; do
     for method in env:// tcp file; do
         for ranks in $counts; do
             it "$backend, twice $ranks ranks, $method" <<EOF
@@ -33,6 +35,18 @@ EOF
         done
     done
 done
+
+it 'gloo is reached at the interface that is asked for' <<'EOF'
+suite gloo env:// 1 --env GLOO_SOCKET_IFNAME=eth0
+lab_nodes 2 --env GLOO_SOCKET_IFNAME=no-such0
+host_agent a 1
+host_agent b 2
+ends "$a" 1 60
+ends "$b" 1 60
+cat a.err b.err >err # the first one to see it ends the job
+has err 'connecting from no-such0'
+nothing_left
+EOF
 
 it 'a rank that dies on the other host is named' <<'EOF'
 doubles
