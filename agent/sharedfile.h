@@ -13,7 +13,7 @@
 #include "agent/directory_inside.h"
 
 enum {
-    SHAREDFILE_STALE_MS = 10000,  /* who has not touched it for so long is gone; clients of a network file system see changes late */
+    SHAREDFILE_STALE_MS = 10000,  /* who has not touched it for so long is gone; clients of a file server see changes late */
     SHAREDFILE_FORGET_MS = 15000, /* a state older than this is of another run of the job */
 };
 

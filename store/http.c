@@ -86,8 +86,9 @@ int http_library(char *ret, size_t n)
 {
     __typeof__(curl_version_info) *version_info = NULL;
     char                           why[WHY_MAX];
-    void                          *library = open_library(why), *symbol = library ? cc_shared_symbol(library, "curl_version_info") : NULL;
+    void                          *library = open_library(why), *symbol;
 
+    symbol = library ? cc_shared_symbol(library, "curl_version_info") : NULL;
     if (!symbol)
         return -ENOENT;
     memcpy(&version_info, &symbol, sizeof symbol); /* ISO C has no cast for this */
@@ -123,8 +124,9 @@ static int load(struct curl *ret, struct cc_err *err)
     unsigned    i;
 
     if (!c.library && !cc_shared_can())
-        return cc_fail(err, -ENOENT, "this ccrun is static and cannot speak with etcd, for which libcurl has to be loaded: use one that "
-                                     "is not, or --rdzv-backend c10d");
+        return cc_fail(err, -ENOENT,
+                       "this ccrun is static and cannot speak with etcd, for which libcurl has to be loaded: use one that is "
+                       "not, or --rdzv-backend c10d");
     if (!c.library)
         return cc_fail(err, -ENOENT,
                        "libcurl is needed to speak with etcd, and cannot be loaded: install the package libcurl4 (%s)", why);

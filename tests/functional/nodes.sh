@@ -134,6 +134,19 @@ all_go
 well a b
 X
 
+it 'a node rank that another agent has is refused, and who has it is named' <<'X'
+nodes 2 --rdzv-backend c10d
+agent a --node-rank 1
+hosts a
+agent b --node-rank 1
+ends $b 2
+matches b.err 'node rank 1 is taken by [^ ]+, which is alive'
+matches a.err 'node rank 1 is taken by'
+agent c --node-rank 0
+all_go
+well a c
+X
+
 it 'explicit node ranks decide, not who comes first; also with c10d' <<'X'
 nodes 3
 agent c --node-rank 2

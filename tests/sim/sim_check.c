@@ -15,7 +15,7 @@ void world_check_told(struct agent *a, const struct rdzv_hello *h)
     if (!h->has_cause || a->failed_at == 0 || h->term != a->w->coord_term)
         return; /* of another coordinator's clock: this one will not listen */
     if (a->m.best_rtt != UINT64_MAX && error > a->m.best_rtt * MS / 2 + 2 * MS)
-        world_broken(a->w, "O8: agent %u is wrong about the coordinator's clock by %llu us, and its answer came in %llu ms", a->id,
+        world_broken(a->w, "O8: agent %u is wrong by %llu us about the coordinator's clock, whose answer came in %llu ms", a->id,
                      (unsigned long long) error, (unsigned long long) a->m.best_rtt);
     if (error > a->told_error)
         a->told_error = error;

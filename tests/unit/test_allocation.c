@@ -196,9 +196,9 @@ Test(allocation, the_parts_of_a_heterogeneous_job_are_one)
            PARTS("2", ""));
     EXPECT("n17", "SLURM_JOB_NODELIST_HET_GROUP_1 'm[1': position 2: this '[' is not closed", PARTS("2", "m[1"));
     EXPECT("n17",
-           "node 'n17' is in two parts of this heterogeneous Slurm job (SLURM_JOB_NODELIST_HET_GROUP_*), and two agents would take "
-           "the same CPUs and GPUs there: start ccrun on one part, as 'srun --het-group=0 --ntasks-per-node=1 ccrun ...', or say "
-           "--standalone for this node alone",
+           "node 'n17' is in two parts of this heterogeneous Slurm job (SLURM_JOB_NODELIST_HET_GROUP_*), and two agents would "
+           "take the same CPUs and GPUs there: start ccrun on one part, as 'srun --het-group=0 --ntasks-per-node=1 ccrun ...', "
+           "or say --standalone for this node alone",
            PARTS("2", "n[16-17]"));
 }
 
