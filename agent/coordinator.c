@@ -245,7 +245,7 @@ static void op_view(void *ctx, uint64_t link, const struct rdzv_view *v)
 }
 
 /* Anybody who reaches the port can make us say this. */
-static void tell_refusal(struct coordinator *c, const char *addr, const char *why)
+static void tell_about(struct coordinator *c, const char *addr, const char *what, const char *why)
 {
     char     sentence[2 * RDZV_TEXT_MAX + RDZV_ADDR_MAX + 64];
     unsigned n_kept;
@@ -255,9 +255,14 @@ static void tell_refusal(struct coordinator *c, const char *addr, const char *wh
         (void) snprintf(sentence, sizeof sentence, "%u more agents were turned away", n_kept);
         c->ops->say(c->ctx, sentence);
     }
-    (void) snprintf(sentence, sizeof sentence, "the agent at %s was turned away: %s", addr, why);
+    (void) snprintf(sentence, sizeof sentence, "the agent at %s %s: %s", addr, what, why);
     if (is_due)
         c->ops->say(c->ctx, sentence);
+}
+
+static void tell_refusal(struct coordinator *c, const char *addr, const char *why)
+{
+    tell_about(c, addr, "was turned away", why);
 }
 
 static void op_refuse(void *ctx, uint64_t link, const struct rdzv_refused *r)
@@ -380,6 +385,8 @@ static void heard(struct guest *g, const struct rdzv_hello *h)
     /* Where others reach it, if it does not know better: where it was reached from. */
     if (said.has_about && said.about.addr[0] == '\0')
         memcpy(said.about.addr, g->addr, sizeof g->addr);
+    if (h->phase == RDZV_NODE_GONE && h->has_about && h->has_cause && !rdzv_knows(g->c->rdzv, h->incarnation))
+        tell_about(g->c, h->about.host, "takes no part", h->cause.text);
     g->incarnation = h->incarnation;
     see(g, ev.now);
     happen(g->c, &ev);

@@ -62,6 +62,8 @@ static bool is_host_needed(const struct party *p)
 {
     struct rdzv_status s;
 
+    if (p->coordinator && p->cfg.decline)
+        return !party_is_told(p);
     if (!p->coordinator || coordinator_links(p->coordinator) == 0)
         return false;
     coordinator_status(p->coordinator, &s);
@@ -213,6 +215,17 @@ void party_become_member(struct party *p)
     member_init(&p->member, &cfg, now, ops, ctx);
 }
 
+/* The store listens, and the coordinator is there. */
+void party_take_part(struct party *p, const char *addr)
+{
+    if (p->cfg.decline) {
+        party_decline(p, addr);
+        return;
+    }
+    party_set_about(p, addr);
+    party_become_member(p);
+}
+
 /* ---- what the coordinator says */
 
 /* Where the nodes meet, for people. */
@@ -237,7 +250,7 @@ static void take_refusal(struct party *p, uint64_t now, const struct rdzv_refuse
 
     (void) snprintf(p->last_words, sizeof p->last_words, "%.180s: %.320s", endpoint(p, at), r->sentence);
     if (p->stage < STAGE_MEMBER) {
-        finish(p, AGENT_EXIT_USAGE);
+        finish(p, p->cfg.decline ? p->cfg.decline->code : AGENT_EXIT_USAGE);
         return;
     }
     if (ours.incarnation == 0) /* the connection is refused, whoever we are */
@@ -377,7 +390,7 @@ void party_set_about(struct party *p, const char *addr)
     const struct party_cfg *c = &p->cfg;
 
     p->about = (struct rdzv_about) { .nproc = c->nproc, .wish = c->wish, .group = c->group, .plan = c->rdzv.plan };
-    p->about.port = store_server_port(p->store);
+    p->about.port = p->store ? store_server_port(p->store) : 0;
     (void) snprintf(p->about.host, sizeof p->about.host, "%s", c->our_host);
     (void) snprintf(p->about.addr, sizeof p->about.addr, "%s", addr);
     (void) snprintf(p->about.role, sizeof p->about.role, "%s", c->role);
@@ -411,8 +424,7 @@ static int host(struct party *p, const char *addr, struct cc_err *err)
 
     if (r < 0)
         return r;
-    party_set_about(p, addr);
-    party_become_member(p);
+    party_take_part(p, addr);
     party_drain(p, cc_monotonic_ms());
     return 0;
 }
@@ -430,7 +442,9 @@ static void on_connected(void *ctx, const char *own)
     uint64_t      now = cc_monotonic_ms();
     struct cc_err err = { 0 };
 
-    if (p->stage == STAGE_JOINING) {
+    if (p->stage == STAGE_JOINING && p->cfg.decline) {
+        party_decline(p, p->place.publish);
+    } else if (p->stage == STAGE_JOINING) {
         if (!p->store && party_listen(p, own, 0, false, &err) < 0) {
             party_finish_with(p, AGENT_EXIT_INTERNAL, err.msg);
             p->ops->woken(p->ctx);
@@ -599,6 +613,8 @@ struct party *party_new(uv_loop_t *loop, const struct party_cfg *cfg, const stru
         return NULL;
     }
     p->cfg = *cfg;
+    if (cfg->decline && cfg->exit_barrier < cfg->join_timeout)
+        p->cfg.join_timeout = cfg->exit_barrier;
     p->loop = loop;
     p->ops = ops;
     p->ctx = ctx;
@@ -730,7 +746,7 @@ static void wait_for_host(struct party *p, uint64_t now)
     if (waited >= p->cfg.join_timeout) {
         (void) snprintf(p->last_words, sizeof p->last_words, "no host of the job at %s in %llu s: %s", endpoint(p, at),
                         (unsigned long long) waited / 1000, why);
-        finish(p, MEMBER_EXIT_ORPHAN);
+        finish(p, p->cfg.decline ? p->cfg.decline->code : (unsigned) MEMBER_EXIT_ORPHAN);
     } else if (now - p->told_at >= TELL_EVERY_MS) {
         p->told_at = now;
         if (p->is_port_taken && p->uplink && host_after_all(p, &err) == 0)

@@ -48,6 +48,9 @@ struct party_cfg { /* strings are borrowed for the life of the party */
     struct node_cfg node;
     uint64_t    heartbeat, join_timeout, lost_after, exit_barrier; /* see member.h; ms */
     const char *record;        /* see recorder.h; NULL: nothing is recorded */
+    /* Why this node cannot do its part, or NULL.  Then there is no member: whoever hosts is told (text, code), or, when that is
+     * us, whoever comes, both for exit_barrier at most; and finish() has the code. */
+    const struct rdzv_cause *decline;
 };
 
 struct party_ops { /* none may call party_*() back, but those of a start */

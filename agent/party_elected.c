@@ -81,8 +81,7 @@ static void on_elected(void *ctx, const uint8_t *state, size_t n)
     } else {
         party_say_hosting(p);
         if (p->stage < STAGE_MEMBER) {
-            party_set_about(p, p->place.publish);
-            party_become_member(p);
+            party_take_part(p, p->place.publish);
         } else if (p->stage == STAGE_MEMBER) {
             recorder_note(p->recorder, &(struct record) { .kind = RECORD_CONNECTED, .now = now });
             member_connected(&p->member, now);

@@ -52,6 +52,7 @@ struct party {
 void party_finish_with(struct party *p, unsigned status, const char *why);
 bool party_is_ended(const struct party *p); /* the job */
 void party_become_member(struct party *p);
+void party_take_part(struct party *p, const char *addr); /* or decline to */
 void party_set_about(struct party *p, const char *addr);
 int  party_listen(struct party *p, const char *addr, uint16_t port, bool is_host, struct cc_err *err);
 int  party_make_coordinator(struct party *p, const uint8_t *state, size_t n_state, struct cc_err *err);
@@ -59,6 +60,10 @@ int  party_connect(struct party *p, const char *addr, uint16_t port, const char 
 void party_say_hosting(struct party *p);
 void party_drain(struct party *p, uint64_t now);
 void party_on_found(void *ctx, const struct hosting_answer *a, const struct cc_err *why);
+
+/* In party_declined.c; addr: as for party_set_about(). */
+void party_decline(struct party *p, const char *addr);
+bool party_is_told(const struct party *p); /* everybody that we were to tell */
 
 /* In party_elected.c. */
 int party_start_election(struct party *p, struct cc_err *err);

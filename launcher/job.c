@@ -361,6 +361,7 @@ int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *
         r = check_report_file(o->report, err);
     if (r < 0)
         return r == -ENOMEM ? AGENT_EXIT_INTERNAL : AGENT_EXIT_USAGE;
+    j->is_planned = true;
     r = find_program(j, err);
     if (r == 0)
         r = choose_mpi(j, err);

@@ -27,6 +27,7 @@ struct job {
     struct machine      machine;
     struct allocation   allocation; /* the nodes that a scheduler gave us */
     struct plan_values  plan;
+    bool                is_planned; /* all but the program is there, whatever job_make() returned */
     struct cpus         cpus;
     struct gpus         gpus;
     struct nproc        nproc;

@@ -94,6 +94,7 @@ static void fill_rdzv(const struct job *j, struct rdzv_cfg *r)
         .min_nodes = p->min_nodes,
         .max_nodes = p->max_nodes,
         .expected = expected(j),
+        .n_spares = p->n_spares,
         .max_rejoins = p->max_rejoins,
         .last_call = t->last_call,
         .join_timeout = t->join,

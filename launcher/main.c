@@ -9,6 +9,7 @@
 #endif
 
 #include "agent/agent.h"
+#include "agent/decline.h"
 #include "agent/keeper.h"
 #include "launcher/about.h"
 #include "launcher/hostlist.h"
@@ -182,24 +183,68 @@ static int check_warnings(struct options *o, struct cc_err *err)
     return o->strict && warnings_as_error(&o->warnings, err) < 0 ? AGENT_EXIT_USAGE : 0;
 }
 
-/* `far` is NULL, or how another ccrun started us: then it has warned already, and node 0 is enough for the rest. */
-static int launch(struct options *o, struct farend *far)
+static void say(const char *sentence)
+{
+    (void) fprintf(stderr, "ccrun: %s\n", sentence);
+}
+
+/* Other nodes would wait for this one, which lacks the program. */
+static bool is_awaited(const struct job *j, int status)
+{
+    const struct options *o = j->options;
+
+    if (status != AGENT_EXIT_NOT_FOUND && status != AGENT_EXIT_CANNOT_RUN)
+        return false;
+    return j->is_planned && j->plan.hosting != PARTY_ALONE && !o->show_config && !o->dry_run && !o->print_env;
+}
+
+static int decline(const struct job *j, int status, const char *why, const struct farend *far)
+{
+    struct party_cfg         party;
+    const struct decline_cfg cfg = {
+        .party = &party,
+        .status = (unsigned) status,
+        .why = why,
+        .leash_fd = far ? far->fd : -1,
+        .verbosity = j->plan.verbosity,
+        .say = say,
+    };
+
+    job_fill_party(j, &party);
+    if (far) {
+        party.secret = far->data.secret;
+        party.n_secret = far->data.n_secret;
+    }
+    return (int) decline_run(&cfg);
+}
+
+/* `far` is NULL, or how another ccrun started us: then it has warned already, and node 0 is enough for the rest.  `trouble`:
+ * what is in the way already, if it has a code. */
+static int launch(struct options *o, struct farend *far, const struct cc_err *trouble)
 {
     struct cc_err err = { 0 };
     struct job    j;
     int           status = job_make(&j, o, environ, &err);
 
+    if (far) {
+        j.cfg.party.secret = far->data.secret;
+        j.cfg.party.n_secret = far->data.n_secret;
+    }
+    if (trouble->code < 0) {
+        err = *trouble;
+        status = AGENT_EXIT_NOT_FOUND;
+    }
     if (status == 0 && !far)
         status = check_warnings(o, &err);
     if (status != 0) {
         (void) complain(&err, status);
+        if (is_awaited(&j, status))
+            status = decline(&j, status, err.msg, far);
     } else if (!far) {
         print_warnings(o);
         status = show_or_run(&j);
     } else {
         j.cfg.is_led = true;
-        j.cfg.party.secret = far->data.secret;
-        j.cfg.party.n_secret = far->data.n_secret;
         if (far->node_rank == 0)
             print_hints(&j);
         status = run(&j, far);
@@ -257,12 +302,11 @@ static int launch_far(struct options *o, struct farend *far)
 
     if (options_parse(o, far->data.argv, get_env, &err) < 0 || farend_suggest(far, o, &err) < 0)
         return complain(&err, AGENT_EXIT_USAGE);
-    if (chdir(far->data.dir) < 0) {
+    if (chdir(far->data.dir) < 0)
         (void) cc_fail(&err, -errno, "the working directory '%.256s' is not on this node: %s", far->data.dir, strerror(errno));
-        return complain(&err, AGENT_EXIT_NOT_FOUND);
-    }
-    (void) setenv("PWD", far->data.dir, 1);
-    return launch(o, far);
+    else
+        (void) setenv("PWD", far->data.dir, 1);
+    return launch(o, far, &err);
 }
 
 /* Others are to be started from here, and one here: see fanout_tree.h. */
@@ -314,7 +358,7 @@ static void look_up_without_modules(void)
 int main(int argc, char **argv)
 {
     struct options o;
-    struct cc_err  err = { 0 };
+    struct cc_err  err = { 0 }, none = { 0 };
     int            status;
 
     (void) argc;
@@ -331,7 +375,7 @@ int main(int argc, char **argv)
         if (status < 0)
             status = options_is_given(&o, OPTION_agent_fd)      ? be_agent((int) o.agent_fd)
                      : fanout_way(&o, environ) != FANOUT_NONE ? fan_out(&o, argv)
-                                                              : launch(&o, NULL);
+                                                              : launch(&o, NULL, &none);
     }
     options_free(&o);
     return status;

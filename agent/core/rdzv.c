@@ -10,7 +10,7 @@
 #include "agent/core/rdzv_inside.h"
 #include "store/base/macros.h"
 
-enum { LATE_MS = 20, LIST_ALWAYS = 64, LIST_EVERY_MS = 1000 };
+enum { LATE_MS = 20 };
 
 static const uint64_t never = RDZV_NEVER;
 
@@ -141,65 +141,15 @@ static uint64_t gather_until(const struct rdzv *r)
     return r->last_call_at != never ? r->last_call_at : r->gather_since + r->cfg.join_timeout;
 }
 
+/* Who has declined is not waited for. */
+static uint32_t n_expected(const struct rdzv *r)
+{
+    return r->cfg.expected > r->n_declined + r->cfg.min_nodes ? r->cfg.expected - r->n_declined : r->cfg.min_nodes;
+}
+
 static uint32_t n_wanted(const struct rdzv *r)
 {
-    return is_first_forming(r) ? r->cfg.expected : r->n_members;
-}
-
-/* "h1, h2 and 6 more": where the nodes are that are ready. */
-static void list_ready(struct rdzv *r)
-{
-    const struct peer *p;
-    size_t             len = 0;
-    uint32_t           n = 0;
-    enum { ROOM_FOR_MORE = 24 };
-
-    r->have[0] = '\0';
-    for (p = peers_next(&r->peers, NULL); p; p = peers_next(&r->peers, p)) {
-        size_t room = sizeof(r->have) - ROOM_FOR_MORE - len;
-
-        if (!p->is_ready || strlen(p->host) + 2 >= room)
-            continue;
-        len += (size_t) snprintf(r->have + len, room, "%s%s", n++ > 0 ? ", " : "", p->host);
-    }
-    if (n < r->n_ready)
-        (void) snprintf(r->have + len, sizeof(r->have) - len, "%s%u more", n > 0 ? " and " : "", r->n_ready - n);
-}
-
-/* "2 (h3), 5 (h9)": the ranks that are not there, and where they were. */
-static void list_missing(struct rdzv *r)
-{
-    uint32_t           n = n_wanted(r) < r->cfg.max_nodes ? n_wanted(r) : r->cfg.max_nodes, i;
-    const struct peer *p;
-    size_t             len = 0;
-    bool               has_ranks = !is_first_forming(r);
-
-    memset(r->scratch, 0, n * sizeof(r->scratch[0]));
-    for (p = peers_next(&r->peers, NULL); p; p = peers_next(&r->peers, p)) {
-        int32_t at = is_first_forming(r) ? p->rank.wish : p->rank.previous;
-
-        has_ranks = has_ranks || p->rank.wish >= 0;
-        if (at >= 0 && (uint32_t) at < n && !p->is_leaving)
-            r->scratch[at] = &r->peers.peer[0].rank; /* any: it is there */
-    }
-    r->missing[0] = '\0';
-    for (i = 0; i < n && has_ranks && len + 1 < sizeof(r->missing); i++) {
-        const char *host = is_first_forming(r) ? "" : r->rank_host[i];
-
-        if (!r->scratch[i])
-            len += (size_t) snprintf(r->missing + len, sizeof(r->missing) - len, host[0] ? "%s%u (%s)" : "%s%u", len ? ", " : "",
-                                     i, host);
-    }
-}
-
-/* Both scan the nodes: not more often than each second when they are many. */
-static void list_nodes(struct rdzv *r, uint64_t now)
-{
-    if (r->listed_at != 0 && r->peers.n > LIST_ALWAYS && now - r->listed_at < LIST_EVERY_MS)
-        return;
-    r->listed_at = now;
-    list_ready(r);
-    list_missing(r);
+    return is_first_forming(r) ? n_expected(r) : r->n_members;
 }
 
 static uint32_t ms_left(uint64_t at, uint64_t now)
@@ -249,7 +199,7 @@ static void tell(struct rdzv *r, struct peer *p, uint64_t now)
         tell_ranks(r, p, &v);
     if (r->phase == RDZV_GATHER) {
         v.wait_ms = ms_left(gather_until(r), now);
-        list_nodes(r, now);
+        rdzv_list_nodes(r, now, is_first_forming(r), n_wanted(r));
         memcpy(v.have, r->have, sizeof(v.have));
         memcpy(v.missing, r->missing, sizeof(v.missing));
     }
@@ -486,7 +436,7 @@ static void check_first_gather(struct rdzv *r, uint64_t now)
         r->last_call_at = never;
     else if (r->last_call_at == never)
         r->last_call_at = now + r->cfg.last_call;
-    if (is_enough && (r->n_placed >= r->cfg.max_nodes || r->n_ready >= r->cfg.expected || now >= r->last_call_at))
+    if (is_enough && (r->n_placed >= r->cfg.max_nodes || r->n_ready >= n_expected(r) || now >= r->last_call_at))
         choose_members(r, now);
     else if (now >= gather_until(r))
         give_up(r, now);
@@ -745,12 +695,60 @@ static struct peer *admit_newcomer(struct rdzv *r, const struct rdzv_event *ev)
     return p;
 }
 
+/* A node that cannot do its part (its program is missing) says so instead of taking it.  Before the first round those that
+ * are still to come may be too few without it; later ones it does not touch. */
+static void decline(struct rdzv *r, const struct rdzv_event *ev)
+{
+    const struct rdzv_hello *h = ev->hello;
+    struct rdzv_refused      no = { .why = RDZV_REFUSED_N };
+    bool                     is_host = h->incarnation == r->cfg.own && !r->cfg.has_successor;
+    uint32_t                 n_left;
+
+    if (r->phase != RDZV_GATHER || !is_first_forming(r))
+        return;
+    if (admit_check(&r->cfg.plan, &r->peers, &h->about, &no) < 0) {
+        refuse(r, ev, &no);
+        return;
+    }
+    r->n_declined++;
+    changed(r);
+    n_left = r->cfg.expected + r->cfg.n_spares;
+    n_left = n_left > r->n_declined ? n_left - r->n_declined : 0;
+    if (!is_host && (n_left >= r->cfg.min_nodes || r->n_ready >= r->cfg.min_nodes)) {
+        check_gather(r, ev->now);
+        return;
+    }
+    set_why(r, ev->now, h->cause.code, h->about.host);
+    memcpy(r->why.text, h->cause.text, sizeof(r->why.text));
+    end(r, ev->now, RDZV_CAUSE_LOST);
+}
+
+/* Who comes when the job has ended before it began is told why, and with which status: it has not missed anything. */
+static bool tell_latecomer(struct rdzv *r, const struct rdzv_event *ev)
+{
+    struct rdzv_view v = {
+        .incarnation = ev->hello->incarnation, .seq = ++r->seq, .clock = ev->now, .echo = ev->hello->sent_at,
+        .round = r->round, .phase = r->phase, .group_rank = RDZV_NO_RANK, .has_cause = true, .cause = r->why,
+    };
+
+    if (r->phase != RDZV_ENDED || !is_first_forming(r) || r->why.kind != RDZV_CAUSE_LOST)
+        return false;
+    r->n_told++;
+    r->ops->view(r->ctx, ev->link, &v);
+    return true;
+}
+
 static void hello(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct rdzv_hello *h = ev->hello;
     struct peer             *p = peers_find(&r->peers, h->incarnation);
 
-    if (!p && h->phase == RDZV_NODE_GONE)
+    if (!p && h->phase == RDZV_NODE_GONE) {
+        if (h->has_about && h->has_cause)
+            decline(r, ev);
+        return;
+    }
+    if (!p && tell_latecomer(r, ev))
         return;
     if (!p && !h->has_about) {
         struct rdzv_view v = { .incarnation = h->incarnation, .seq = ++r->seq, .clock = ev->now, .echo = h->sent_at };
@@ -895,6 +893,7 @@ void rdzv_status(const struct rdzv *r, struct rdzv_status *ret)
         .n_ready = r->n_ready,
         .restarts = budget_used(r->budget),
         .rejoins = r->n_rejoins,
+        .n_told = r->n_told,
         .cause = r->why,
     };
 }

@@ -14,6 +14,8 @@
  *   - A node is lost reset_grace after its connection broke, unless it is back, and dead_after its last word.
  *   - Whoever comes while there is room starts a new round; beyond max_nodes it is a spare and takes over.
  *   - The node that it lives on cannot leave the job to the others unless there is a successor.
+ *   - A node that cannot take part says so (GONE, with a cause, as its first word): the first round does not wait for it, and
+ *     when too few are left to come, or it is the one that this lives on, the job ends for that cause.
  *   - A job that has ended stays ended.
  */
 #ifndef AGENT_CORE_RDZV_H
@@ -28,6 +30,7 @@ struct rdzv_cfg {
     uint32_t nodes_cap; /* at one time, spares included; explicit node ranks are below it */
     uint32_t min_nodes, max_nodes;
     uint32_t expected;  /* how many will come, as the scheduler says; 0: max_nodes */
+    uint32_t n_spares;  /* that come besides */
     uint32_t max_rejoins; /* rounds that the loss of a node may cost */
     struct budget_cfg budget;
     uint64_t last_call, join_timeout;
@@ -95,6 +98,7 @@ int rdzv_load(struct rdzv *r, uint64_t now, const uint8_t *bytes, size_t n, stru
 struct rdzv_status {
     enum rdzv_phase phase;
     uint32_t round, n_known, n_members, n_done, n_ready, restarts, rejoins;
+    uint32_t n_told; /* who came after the end that a node made which cannot take part */
     struct rdzv_cause cause; /* of the end, or of the end of the last round */
 };
 void rdzv_status(const struct rdzv *r, struct rdzv_status *ret);

@@ -1,4 +1,5 @@
-/* rdzv_inside.h - what the coordinator of a job remembers: for rdzv.c, which decides, and rdzv_state.c, which saves. */
+/* rdzv_inside.h - what the coordinator of a job remembers: for rdzv.c, which decides, rdzv_state.c, which saves, and
+ * rdzv_lists.c, which says who is there. */
 #ifndef AGENT_CORE_RDZV_INSIDE_H
 #define AGENT_CORE_RDZV_INSIDE_H
 
@@ -24,6 +25,8 @@ struct rdzv {
     uint32_t        n_gone; /* members that left this round with their work undone */
     uint32_t        n_ready, n_placed, n_awaited, n_unreported; /* peers with that flag; n_placed: ready, and no spare */
     uint32_t        n_rejoins;
+    uint32_t        n_declined; /* nodes that came to say that they cannot take part, before the first round */
+    uint32_t        n_told;     /* that were told of the end which that made */
     uint64_t        seq, gather_since, last_call_at, not_before, switch_at, started_at, scale_at;
     uint64_t        earliest; /* at which a worker of the last round can have failed */
     uint64_t        amnesty; /* we were away ourselves: nobody counts as silent before */
@@ -40,5 +43,8 @@ struct rdzv {
     uint64_t        listed_at;
     uint64_t        n_changes, vital; /* of what rdzv_save() saves; see there */
 };
+
+/* r->have and r->missing: of the nodes that are ready, and of the n_wanted. */
+void rdzv_list_nodes(struct rdzv *r, uint64_t now, bool is_first, uint32_t n_wanted);
 
 #endif

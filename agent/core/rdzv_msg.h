@@ -40,7 +40,7 @@ enum rdzv_node_phase {
     RDZV_NODE_DONE,    /* all workers of `round` ended well */
     RDZV_NODE_LEAVING, /* somebody stopped this node; its workers have their grace time */
     RDZV_NODE_STUCK,   /* something of `round` outlived SIGKILL: no further round here */
-    RDZV_NODE_GONE,    /* the last word */
+    RDZV_NODE_GONE,    /* the last word; with a cause as the first, too: it cannot take part */
     RDZV_NODE_N_PHASES
 };
 

@@ -109,6 +109,7 @@ static void rdzv(struct fields *f, struct rdzv_cfg *c)
     fields_u32(f, &c->min_nodes);
     fields_u32(f, &c->max_nodes);
     fields_u32(f, &c->expected);
+    fields_u32(f, &c->n_spares);
     fields_u32(f, &c->max_rejoins);
     budget(f, &c->budget);
     fields_u64(f, &c->last_call);

@@ -147,6 +147,23 @@ same 127 $expect
 has ../err "the working directory '$T/gone' is not on this node"
 E
 
+it 'a node that lacks the directory ends the job at once, with its status' <<'E'
+mkdir gone
+cat >wrap <<X
+#!/bin/sh
+[ "\$SSH_HOSTED" != h2 ] || { until grep -q 'hosts the job' "$T/err"; do sleep 0.02; done; rmdir "$T/gone"; }
+exec "\$@"
+X
+chmod +x wrap
+cd gone
+started=$(now_ms)
+expect=0
+"$CCRUN" $(at) --launch-agent "$T/wrap '$CCRUN'" --hosts localhost,h2 --no-python sleep 1000 >../out 2>../err || expect=$?
+same 127 $expect
+in_time "$started" 8000
+has ../err "the working directory '$T/gone' is not on this node" 'takes no part'
+E
+
 it 'shows what it would do, and starts nothing' <<'E'
 "$CCRUN" $(at) --hosts h1:3,u@h2 --dry-run --print-env --no-python true >out
 has out 'node 0 (h1): ssh ' 'node 1 (h2): ssh ' '-l u -- h2 ' 'WORLD_SIZE='

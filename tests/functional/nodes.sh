@@ -492,6 +492,59 @@ for sig in TERM:143 INT:130; do
 done
 X
 
+it 'a node that lacks the program says so to the others: none waits for it' <<'X'
+mkdir with
+printf '#!/bin/sh\necho "went $RANK of $WORLD_SIZE"\n' >with/work
+chmod +x with/work
+WORKER=work
+nodes 2
+AROUND="env PATH=$T/with:$PATH"
+agent a
+hosts a
+AROUND=
+started=$(now_ms)
+agent b
+ends "$b" 127
+ends "$a" 127
+in_time "$started" 5000
+has b.err "ccrun: error: " work
+matches a.err '^ccrun: the agent at .* takes no part: .*work'
+matches a.err '^ccrun: the job has ended: .*: .*work'
+agent a # the host itself: whoever comes is told, and then it goes
+hosts a
+has a.err "ccrun: error: " work
+AROUND="env PATH=$T/with:$PATH"
+agent b
+ends "$b" 127
+ends "$a" 127
+in_time "$started" 15000
+matches b.err '^ccrun: the job has ended: .*: .*work'
+nodes 2:3 # the others are enough
+agent a
+hosts a
+AROUND=
+agent b
+ends "$b" 127
+AROUND="env PATH=$T/with:$PATH"
+agent c
+ends "$c" 0
+ends "$a" 0
+has a.out 'went 0 of 2'
+X
+
+it 'who cannot take part and finds no host, or is stopped, does not stay' <<'X'
+WORKER=/nowhere/work
+nodes 2 --rdzv-conf is_host=0 --exit-barrier-timeout 1
+agent a
+ends "$a" 127
+has a.err "/nowhere/work" "no host of the job at $ENDPOINT in 1 s"
+nodes 2
+agent a
+hosts a
+kill -TERM "$a"
+ends "$a" 127
+X
+
 it 'the store stays where it is over a restart, and is empty again (D30, D31)' <<'X'
 nodes 2 --max-restarts 2
 agent a --nproc-per-node 2

@@ -12,7 +12,7 @@ MUTANTS = [
     ('a round starts while a node still has workers', RDZV, '(r->n_awaited == 0 || is_over)', '(r->n_awaited == 0 || !is_over)', None),
     ('a node that is known is not waited for', RDZV, 'is_here && p->is_known_alive);', 'false && is_here);', None),
     ('the last call of the first forming is skipped', RDZV, 'r->last_call_at = now + r->cfg.last_call;', 'r->last_call_at = now;', None),
-    ('the last call is awaited though all are there', RDZV, 'r->n_placed >= r->cfg.max_nodes || r->n_ready >= r->cfg.expected || ', '', None),
+    ('the last call is awaited though all are there', RDZV, 'r->n_placed >= r->cfg.max_nodes || r->n_ready >= n_expected(r) || ', '', None),
     ('the last call applies to every forming', RDZV, 'if (is_first_forming(r)) {\n        check_first_gather', 'if (1) {\n        check_first_gather', None),
     ('fewer than min are enough', RDZV, 'bool is_enough = r->n_ready >= r->cfg.min_nodes;', 'bool is_enough = r->n_ready > 0;', None),
     ('too few wait for ever', RDZV, '} else if (is_over) {\n        give_up(r, now);', '} else if (0) {\n        give_up(r, now);', None),

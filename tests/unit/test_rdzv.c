@@ -709,3 +709,96 @@ Test(rdzv, a_heartbeat_costs_one_view_however_many_nodes_there_are)
     cr_expect_eq(g.n_views, 9);
     rdzv_free(g.r);
 }
+
+/* Its first word, and its last: with why. */
+static void say_no(struct game *g, unsigned node)
+{
+    struct rdzv_hello h;
+
+    g->incarnation[node] += 1000;
+    g->link[node] += 10;
+    h = hello_of(g, node, RDZV_NODE_GONE, 0);
+    h.has_cause = true;
+    h.cause = (struct rdzv_cause) { .kind = RDZV_CAUSE_LOST, .rank = RDZV_NO_RANK, .code = 127, .text = "no x.py" };
+    send_hello(g, node, &h);
+}
+
+Test(rdzv, a_node_that_cannot_take_part_ends_a_job_that_needs_it)
+{
+    struct game g;
+
+    init(&g, 3, 3);
+    begin(&g);
+    boot(&g, 1);
+    say_no(&g, 2);
+    cr_expect_eq(g.view[1].phase, RDZV_ENDED);
+    cr_expect_eq(g.view[1].cause.code, 127);
+    cr_expect_str_eq(g.view[1].cause.host, "h2");
+    cr_expect_str_eq(g.view[1].cause.text, "no x.py");
+    boot(&g, 3); /* it comes late, and is told the same */
+    cr_expect_eq(g.view[3].phase, RDZV_ENDED);
+    cr_expect_eq(g.view[3].cause.code, 127);
+    cr_expect_eq(status(&g).n_told, 1);
+    (void) rdzv_free(g.r);
+}
+
+Test(rdzv, a_job_that_can_go_on_without_a_node_does_not_wait_for_it)
+{
+    struct game g;
+
+    init(&g, 2, 3);
+    begin(&g);
+    boot(&g, 1);
+    say_no(&g, 3);
+    cr_expect_eq(g.view[1].phase, RDZV_GATHER);
+    boot(&g, 2);
+    obey_all(&g, 2);
+    cr_expect_eq(g.view[1].phase, RDZV_ACTIVE);
+    cr_expect_eq(g.view[1].group_world, 2);
+    say_no(&g, 4); /* an active job does not care */
+    cr_expect_eq(g.view[1].phase, RDZV_ACTIVE);
+    (void) rdzv_free(g.r);
+}
+
+Test(rdzv, a_spare_makes_up_for_a_node_that_cannot_take_part)
+{
+    struct game g;
+
+    init(&g, 2, 2);
+    g.cfg.n_spares = 1;
+    begin(&g);
+    boot(&g, 1);
+    say_no(&g, 2);
+    cr_expect_eq(g.view[1].phase, RDZV_GATHER);
+    say_no(&g, 3);
+    cr_expect_eq(g.view[1].phase, RDZV_ENDED);
+    (void) rdzv_free(g.r);
+}
+
+Test(rdzv, the_host_of_a_job_cannot_leave_it_to_the_others)
+{
+    struct game g;
+
+    init(&g, 1, 3);
+    g.cfg.own = 1001;
+    begin(&g);
+    say_no(&g, 1);
+    boot(&g, 2);
+    cr_expect_eq(g.view[2].phase, RDZV_ENDED);
+    cr_expect_eq(g.view[2].cause.code, 127);
+    (void) rdzv_free(g.r);
+}
+
+Test(rdzv, whoever_has_another_plan_has_no_say_in_this_job)
+{
+    struct game g;
+
+    init(&g, 2, 2);
+    begin(&g);
+    boot(&g, 1);
+    g.cfg.plan.arguments++;
+    say_no(&g, 2);
+    cr_expect_eq(g.view[1].phase, RDZV_GATHER);
+    cr_expect_eq(g.refused[2].why, RDZV_REFUSED_PLAN);
+    (void) rdzv_free(g.r);
+}

@@ -20,7 +20,8 @@ static struct record example(enum record_kind kind)
         break;
     case RECORD_COORDINATOR:
         r.u.rdzv = (struct rdzv_cfg) {
-            1, 2, 3, 4, 5, { 6, 7, 8, 9, 10, 11 }, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, true, true, { 22, 23, 24, "p", "v" },
+            1, 2, 3, 4, 25, 5, { 6, 7, 8, 9, 10, 11 }, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, true, true,
+            { 22, 23, 24, "p", "v" },
         };
         break;
     case RECORD_VIEW:
