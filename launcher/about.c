@@ -55,8 +55,8 @@ void about_print(FILE *to)
     char version[CC_COUNT(features)][VERSION_MAX] = { { 0 } };
     bool is_there[CC_COUNT(features)], is_first = true;
 
-    (void) fprintf(to, "libuv %s, cJSON %s\nfeatures: rendezvous by c10d, static and file; job token; MPI by PMI-1", uv_version_string(),
-                   cJSON_Version());
+    (void) fprintf(to, "libuv %s, cJSON %s\nfeatures: rendezvous by c10d, static and file; job token; MPI by PMI-1",
+                   uv_version_string(), cJSON_Version());
     for (size_t i = 0; i < CC_COUNT(features); i++) {
         is_there[i] = features[i].find(version[i], sizeof version[i]) == 0;
         if (is_there[i])
