@@ -117,8 +117,8 @@ $(BIN)/ccrun-check: $(OBJ)/launcher/check_main.o $(OUT)/libccrun-all.a
 # One file that runs in any image, whatever C library that has or lacks.  Not every distribution has the archives: libcjson.a is
 # made from its source package.  Only two objects are other ones.
 static_obj   = $(OBJ)/static/launcher/main.o $(OBJ)/static/store/base/shared.o
-static_uv    = $(firstword $(wildcard $(foreach a,libuv_a.a libuv.a,$(shell $(CC) -print-file-name=$(a)))))
-static_cjson = $(or $(wildcard $(shell $(CC) -print-file-name=libcjson.a)),$(BUILD)/static/lib/libcjson.a)
+static_uv    = $(firstword $(wildcard $(foreach a,libuv_a.a libuv.a,$(shell $(CC) -print-file-name=$(a) 2>/dev/null))))
+static_cjson = $(or $(wildcard $(shell $(CC) -print-file-name=libcjson.a 2>/dev/null)),$(BUILD)/static/lib/libcjson.a)
 $(BUILD)/static/lib/libcjson.a:
 	$(Q)scripts/static-libs $(BUILD)/static cjson
 $(OBJ)/static/%.o: ALL_CFLAGS += -DCCRUN_STATIC -DCCRUN_COMMIT='"$(COMMIT)"'
