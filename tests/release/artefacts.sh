@@ -32,7 +32,7 @@ EOF
 
 it 'the tarball is the same from another checkout' <<'E'
 git clone -q "$LIB/../.." 'other place'
-git -C 'other place' checkout -q "$(git -C "$LIB" rev-parse HEAD)"
+git -C 'other place' checkout -q "$(gzip -dc "$RELEASE"/ccrun-*.tar.gz | git get-tar-commit-id)"
 'other place/scripts/release' -o made tarball
 cmp made/ccrun-*.tar.gz "$RELEASE"/ccrun-*.tar.gz
 E
