@@ -43,7 +43,8 @@ new() {
     cp -a --reflink=auto "$base" "$1"
     printf '127.0.0.1 localhost %s\n::1 localhost ip6-localhost\n' "$(uname -n)" >"$1/etc/hosts"
     cp /etc/resolv.conf "$1/etc/"
-    mkdir -p "$1/etc/ssl/certs" "$1/etc/xdg"
+    mkdir -p "$1/etc/ssl/certs" "$1/etc/xdg" "$1/usr/local/share"
+    cp -r /usr/local/share/ca-certificates "$1/usr/local/share/" 2>/dev/null || : # and what they were made into, until the package comes
     [ ! -e /etc/ssl/certs/ca-certificates.crt ] || cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/"
     [ ! -e /etc/pip.conf ] || cp /etc/pip.conf "$1/etc/"
     [ ! -e /etc/xdg/pip ] || cp -r /etc/xdg/pip "$1/etc/xdg/"
