@@ -449,6 +449,7 @@ void member_settle(struct member *m, uint64_t now, bool is_empty, bool is_draine
 
     if (m->is_finished || !was_busy)
         return;
+    note_failure(m, now); /* that workers cannot start may be known later than in start() */
     node_settle(&m->node, now, is_empty, is_drained);
     if (m->is_busy)
         return;

@@ -13,7 +13,7 @@ struct log {
     unsigned          n_hellos, n_starts, n_signals, status, n_switched, n_noticed;
     int               signum;
     uint64_t          notice_ms;
-    bool              is_finished, cannot_start, is_clean;
+    bool              is_finished, cannot_start, starts_none, is_clean;
     enum member_news  news;
 };
 
@@ -36,6 +36,8 @@ static void on_start(void *ctx, const struct rdzv_view *v)
         member_cannot_start(&l->m, l->now, 127);
         return;
     }
+    if (l->starts_none)
+        return;
     member_started(&l->m);
     member_started(&l->m);
 }
@@ -325,6 +327,21 @@ Test(member, a_failure_is_told_until_the_next_start)
     exits(&l, 0);
     exits(&l, 0);
     cr_expect(l.last.round == 3 && !l.last.has_cause);
+}
+
+Test(member, that_workers_cannot_start_may_be_known_later)
+{
+    struct log l;
+
+    init(&l);
+    l.starts_none = true;
+    see(&l, 1, RDZV_GATHER);
+    see(&l, 1, RDZV_ACTIVE);
+    cr_assert(l.n_starts == 1 && l.last.phase != RDZV_NODE_FAILED);
+    member_cannot_start(&l.m, l.now, 75);
+    member_settle(&l.m, l.now, true, true);
+    cr_expect_eq(l.last.phase, RDZV_NODE_FAILED);
+    cr_expect(l.last.has_cause && l.last.cause.is_final && l.last.cause.code == 75);
 }
 
 Test(member, a_program_that_cannot_start_is_final)
