@@ -13,9 +13,11 @@
 
 #include "agent/attempt.h"
 #include "agent/control.h"
+#include "agent/core/news.h"
 #include "agent/core/proto.h"
 #include "agent/keeper.h"
 #include "agent/preempt.h"
+#include "agent/preflight.h"
 #include "agent/progress.h"
 #include "agent/readiness.h"
 #include "agent/signals.h"
@@ -48,6 +50,7 @@ struct agent {
     struct tell          tell;
     struct workers      *workers;
     struct attempt       attempt;
+    struct preflight    *preflight; /* NULL: no check before the workers */
     struct mpijob       *mpi; /* NULL: the workers have none */
     struct preempt       preempt;
     unsigned  n_attempts;       /* that were started here */
@@ -58,7 +61,8 @@ struct agent {
     bool      has_sentry;
     bool      is_done;          /* everything is closing */
     unsigned  status;           /* ccrun's, once it is done */
-    bool      is_preparing;     /* MPI is not ready for the workers of next_round */
+    bool      is_preparing;     /* the check is under way, or MPI not ready, for the workers of next_round */
+    bool      is_left_out;      /* by the check */
     struct rdzv_view next_round;
     bool      is_unheard;       /* the console is gone and there are no files: not dealt with yet */
     char      start_error[RDZV_TEXT_MAX]; /* why the workers could not be started; "" */
@@ -147,60 +151,17 @@ static unsigned op_attempt_ended(void *ctx)
     return report_first_code(a->tell.report);
 }
 
-static void say_stopping(const struct agent *a, int signum)
-{
-    unsigned n = party_node(a->party)->n_alive;
-    char     name[CC_SIGNAME_MAX];
-
-    if (signum == SIGPIPE)
-        say(a, 0, "ccrun: nobody reads the output any more: stopping %u worker%s\n", n, plural(n));
-    else if (n == 0)
-        say(a, 0, "ccrun: %s: stopping; no worker runs here\n", cc_signal_name(signum, name));
-    else
-        say(a, 0, "ccrun: %s: stopping %u worker%s (%" PRIu64 " s until SIGKILL)\n", cc_signal_name(signum, name), n,
-            plural(n), a->cfg->shutdown_timeout / 1000);
-}
-
-static void say_stuck(const struct agent *a)
-{
-    struct tree_list l;
-    char             wchan[64];
-    pid_t            pid;
-
-    tree_list(&l, TREE_FROM_MACHINE);
-    pid = l.n > 0 ? l.procs[0].pid : 0;
-    if (pid > 0)
-        say(a, -1,
-            "ccrun: %zu process%s of the job outlived SIGKILL (D state) and %s left behind; pid %d sleeps in %s, "
-            "/proc/%d/stack says more\n",
-            l.n, l.n == 1 ? "" : "es", l.n == 1 ? "is" : "are", (int) pid, tree_wchan(pid, wchan, sizeof wchan), (int) pid);
-    else
-        say(a, -1, "ccrun: something of the job is still there, but /proc does not show it; left behind\n");
-    tree_list_free(&l);
-}
-
 static void op_node_news(void *ctx, enum node_news news, int arg)
 {
-    struct agent *a = ctx;
+    struct agent          *a = ctx;
+    const struct news_node n = { party_node(a->party)->n_alive, a->cfg->nproc, a->cfg->shutdown_timeout };
+    char                   text[NEWS_MAX];
 
-    switch (news) {
-    case NODE_STOPPING:
-        say_stopping(a, arg);
-        break;
-    case NODE_KILLING:
-        say(a, 0, "ccrun: second SIGINT: killing %u worker%s\n", party_node(a->party)->n_alive,
-            plural(party_node(a->party)->n_alive));
-        break;
-    case NODE_PRESSED:
-        say(a, 0, "ccrun: Ctrl-C twice within %d s kills the job\n", POLICY_TWICE_MS / 1000);
-        break;
-    case NODE_OUT_OF_TIME:
-        say(a, 0, "ccrun: %u of %u workers have not stopped after %" PRIu64 " s: SIGKILL\n",
-            party_node(a->party)->n_alive, a->cfg->nproc, a->cfg->shutdown_timeout / 1000);
-        break;
-    case NODE_STUCK:
-        say_stuck(a);
-        break;
+    if (news == NODE_STUCK) {
+        tree_describe_left(text, sizeof text);
+        say(a, -1, "ccrun: %s\n", text);
+    } else if (!a->is_left_out) { /* else it was said */
+        say(a, 0, "ccrun: %s\n", news_of_node(text, news, arg, &n));
     }
 }
 
@@ -224,24 +185,18 @@ static void describe_change(const struct agent *a, const struct rdzv_view *next,
     unsigned before = a->attempt.round.group_world, now = next->group_world;
 
     buf[0] = '\0';
-    if (party_cause(a->party)->round == a->attempt.round.round) /* else it is that of an earlier one */
+    if (before > 0 && party_cause(a->party)->round == a->attempt.round.round) /* else it is that of an earlier one */
         describe_cause(a, buf, size);
-    else if (now > before)
+    else if (now > before && before > 0) /* its workers may not have started */
         (void) snprintf(buf, size, "%u more node%s came", now - before, plural(now - before));
 }
 
 static void say_restarting(const struct agent *a, const struct rdzv_view *next)
 {
-    unsigned n = next->world;
-    char     why[400];
+    char why[400], text[NEWS_MAX];
 
     describe_change(a, next, why, sizeof why);
-    if (next->restarts > a->attempt.round.restarts)
-        say(a, 0, "ccrun: %s; restarting all %u workers, restart %u of %u\n", why[0] ? why : "another node failed", n,
-            next->restarts, a->cfg->max_restarts);
-    else
-        say(a, 0, "ccrun: %s%sround %u starts with %u worker%s on %u node%s\n", why, why[0] ? "; " : "", next->round, n,
-            plural(n), next->group_world, plural(next->group_world));
+    say(a, 0, "ccrun: %s\n", news_of_restart(text, next, why, a->attempt.round.restarts, a->cfg->max_restarts));
 }
 
 static void on_started(void *ctx)
@@ -286,11 +241,30 @@ static void cannot_prepare(struct agent *a, const char *why)
     cannot_start(a, why, AGENT_EXIT_INTERNAL);
 }
 
+static void begin_mpi(struct agent *a)
+{
+    struct cc_err err = { 0 };
+    int           r = a->mpi ? mpijob_begin(a->mpi, &a->next_round, &err) : 0;
+
+    a->is_preparing = r > 0;
+    if (r < 0)
+        cannot_prepare(a, err.msg);
+    else if (r == 0)
+        start_workers(a, &a->next_round);
+}
+
+/* The job could not form with nodes that are fit for it: the same command may do with others. */
+static void refuse_job(struct agent *a, const char *why)
+{
+    a->is_preparing = false;
+    say(a, -1, "ccrun: %s\n", why);
+    cannot_start(a, why, AGENT_EXIT_TEMPORARY);
+}
+
 static void op_start(void *ctx, const struct rdzv_view *round)
 {
     struct agent *a = ctx;
     struct cc_err err = { 0 };
-    int           r;
 
     if (a->n_attempts++ > 0) {
         say_restarting(a, round);
@@ -299,19 +273,19 @@ static void op_start(void *ctx, const struct rdzv_view *round)
     take_name(a);
     a->is_childless = a->is_killed = false;
     tell_round(&a->tell, round, round->restarts);
-    r = a->mpi ? mpijob_begin(a->mpi, round, &err) : 0;
-    if (r < 0)
-        cannot_prepare(a, err.msg);
-    else if (r == 0)
-        start_workers(a, round);
-    a->is_preparing = r > 0;
     a->next_round = *round;
+    a->is_preparing = a->preflight != NULL;
+    if (!a->preflight)
+        begin_mpi(a);
+    else if (preflight_begin(a->preflight, round, party_is_needed(a->party), &err) < 0)
+        refuse_job(a, err.msg);
 }
 
 /* Whoever stops a round that is being prepared has stopped it. */
 static void stop_preparing(struct agent *a)
 {
-    if (a->is_preparing)
+    preflight_end(a->preflight);
+    if (a->is_preparing && a->mpi)
         mpijob_end(a->mpi);
     a->is_preparing = false;
 }
@@ -335,6 +309,7 @@ static void close_all(struct agent *a, unsigned status)
     if (a->party)
         party_close(a->party);
     a->mpi = a->attempt.mpi = mpijob_free(a->mpi);
+    a->preflight = preflight_free(a->preflight);
 }
 
 /* A console that nobody reads must not hold us against a signal, nor for long once there was one. */
@@ -347,6 +322,8 @@ static void op_finish(void *ctx, unsigned status, const char *error)
 
     if (a->preempt.deadline[0] && a->n_attempts > 0 && a->tell.n_failed == 0)
         status = a->cfg->preempt_exit_code; /* every worker ended well */
+    if (a->is_left_out)
+        status = AGENT_EXIT_TEMPORARY;
     if (error) {
         say(a, -1, "ccrun: error: %s\n", error);
         tell_own_failure(error);
@@ -402,16 +379,6 @@ static void op_notice(void *ctx, uint64_t ms_left)
         announce_preemption(a, ms_left);
 }
 
-static void say_waiting(const struct agent *a, const struct rdzv_view *v)
-{
-    char left[48] = "";
-
-    if (v->wait_ms != UINT32_MAX)
-        (void) snprintf(left, sizeof left, "; %u s left", v->wait_ms / 1000);
-    say(a, 0, "ccrun: %u/%u nodes: have %s%s%s%s\n", v->n_ready, v->n_wanted, v->have[0] ? v->have : "none",
-        v->missing[0] ? "; missing node rank " : "", v->missing, left);
-}
-
 static void say_ended(const struct agent *a, const struct rdzv_view *v)
 {
     char why[400];
@@ -429,27 +396,15 @@ static void say_ended(const struct agent *a, const struct rdzv_view *v)
     say(a, -1, "ccrun: the job has ended: %s\n", why);
 }
 
-/* A round goes on without this node. */
-static void say_not_in_it(const struct agent *a, const struct rdzv_view *v)
-{
-    const char *are = v->group_world == 1 ? " is" : "s are";
-
-    if (v->group_world < a->cfg->party.rdzv.max_nodes)
-        say(a, 0, "ccrun: %u node%s at work; this one takes part from the next round on\n", v->group_world, are);
-    else
-        say(a, 0, "ccrun: %u node%s at work and this one is a spare: it waits to take over\n", v->group_world, are);
-}
-
 static void op_news(void *ctx, enum member_news news, const struct rdzv_view *v)
 {
     struct agent *a = ctx;
+    char          text[NEWS_MAX];
 
     switch (news) {
     case MEMBER_WAITING:
-        say_waiting(a, v);
-        break;
     case MEMBER_SPARE:
-        say_not_in_it(a, v);
+        say(a, 0, "ccrun: %s\n", news_of_job(text, news, v, a->cfg->party.rdzv.max_nodes));
         break;
     case MEMBER_HALTED:
         break;
@@ -554,6 +509,31 @@ static void on_mpi_kills(void *ctx, unsigned local_rank)
 }
 
 static const struct mpijob_cbs mpijob_cbs = { on_mpi_ready, on_mpi_says, on_mpi_kills };
+
+static void on_checked(void *ctx)
+{
+    begin_mpi(ctx);
+    settle(ctx);
+}
+
+static void on_refused(void *ctx, const char *why)
+{
+    refuse_job(ctx, why);
+    settle(ctx);
+}
+
+static void on_left_out(void *ctx, const char *why)
+{
+    struct agent *a = ctx;
+
+    a->is_preparing = false;
+    a->is_left_out = true;
+    say(a, -1, "ccrun: %s; this node leaves the job\n", why);
+    party_signal(a->party, cc_monotonic_ms(), SIGTERM);
+    settle(a);
+}
+
+static const struct preflight_cbs preflight_cbs = { on_checked, on_refused, on_left_out, op_say };
 
 static bool is_stop(const struct agent *a, int signum)
 {
@@ -774,6 +754,13 @@ static int make_mpi(struct agent *a, struct cc_err *err)
     return a->mpi ? 0 : -ENOMEM;
 }
 
+static int make_preflight(struct agent *a, struct cc_err *err)
+{
+    if (a->cfg->preflight.program && !(a->preflight = preflight_new(&a->loop, a->cfg, &preflight_cbs, a, err)))
+        return -ENOMEM;
+    return 0;
+}
+
 static int set_up(struct agent *a, struct cc_err *err)
 {
     const struct agent_cfg *c = a->cfg;
@@ -811,6 +798,8 @@ static int set_up(struct agent *a, struct cc_err *err)
     a->attempt.ctx = a;
     if (r == 0)
         r = make_mpi(a, err);
+    if (r == 0)
+        r = make_preflight(a, err);
     if (r == 0)
         r = watch_keeper(a, err);
     return r;

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "agent/core/exitstatus.h"
+#include "agent/core/verdict.h"
 #include "agent/core/workerenv.h"
 #include "agent/logs.h"
 #include "agent/mpijob.h"
@@ -23,6 +24,13 @@
 struct agent_worker { /* what differs between the workers of one node */
     const cpu_set_t *mask;            /* CPUs, or NULL: inherit */
     const char      *visible_devices; /* CUDA_VISIBLE_DEVICES, or NULL: inherit */
+};
+
+struct agent_preflight { /* see preflight.h */
+    const char         *program; /* path of ccrun-check; NULL: nothing is checked before the workers */
+    char *const        *args;    /* more of its arguments, NULL-terminated; or NULL */
+    enum verdict_policy policy;
+    uint64_t            timeout; /* ms, of any one answer of a rank */
 };
 
 struct agent_cfg {
@@ -45,6 +53,8 @@ struct agent_cfg {
 
     enum mpi_kind mpi;        /* what the workers' MPI library is served by */
     const char   *mpi_helper; /* PMIx: path of ccrun-pmix */
+
+    struct agent_preflight preflight;
 
     const char *run_id, *role;
     struct party_cfg party;

@@ -837,6 +837,11 @@ const char *party_job(const struct party *p)
     return job[0] ? job : "none"; /* torchrun's default */
 }
 
+bool party_is_needed(const struct party *p)
+{
+    return p->coordinator && p->cfg.hosting != PARTY_HOST_ELECTED;
+}
+
 const struct rdzv_cause *party_cause(const struct party *p)
 {
     return &p->cause;

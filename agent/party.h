@@ -94,6 +94,9 @@ const struct node *party_node(const struct party *p);
 const struct rdzv_view *party_view(const struct party *p); /* the newest; zeros before the first */
 const struct rdzv_cause *party_cause(const struct party *p); /* the newest that was told: why the last round or the job ended */
 
+/* The job ends with this node: it hosts it, and nobody else can. */
+bool party_is_needed(const struct party *p);
+
 /* The id of the job, which the host may have given; settled when a round starts. */
 const char *party_job(const struct party *p);
 

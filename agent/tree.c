@@ -427,3 +427,22 @@ int tree_kill_all(uint64_t timeout_ms, pid_t *ret_stuck)
 {
     return tree_kill_all_but(NULL, timeout_ms, ret_stuck);
 }
+
+void tree_describe_left(char *buf, size_t size)
+{
+    struct tree_list l;
+    char             wchan[64];
+    pid_t            pid;
+
+    tree_list(&l, TREE_FROM_MACHINE);
+    pid = l.n > 0 ? l.procs[0].pid : 0;
+    if (pid > 0)
+        (void) snprintf(buf, size,
+                        "%zu process%s of the job outlived SIGKILL (D state) and %s left behind; pid %d sleeps in %s, "
+                        "/proc/%d/stack says more",
+                        l.n, l.n == 1 ? "" : "es", l.n == 1 ? "is" : "are", (int) pid,
+                        tree_wchan(pid, wchan, sizeof wchan), (int) pid);
+    else
+        (void) snprintf(buf, size, "something of the job is still there, but /proc does not show it; left behind");
+    tree_list_free(&l);
+}

@@ -49,4 +49,7 @@ enum tree_source {
 void tree_list(struct tree_list *ret, enum tree_source source);
 void tree_list_free(struct tree_list *l);
 
+/* A sentence about what is there after all was killed. */
+void tree_describe_left(char *buf, size_t size);
+
 #endif

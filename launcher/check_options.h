@@ -23,7 +23,8 @@ struct check_options {
     uint64_t           timeout_ms, max_skew_ms;
     bool               is_help, is_version;
 
-    /* ccrun --preflight starts us with these. */
+    /* ccrun --preflight starts us with these, and with shorter defaults. */
+    bool        is_preflight;
     int         agent_fd;  /* where the verdict goes, one line; -1: there is no agent */
     const char *passed;    /* the check that this node has passed before, or "" */
     bool        is_needed; /* the job cannot go on without this node */

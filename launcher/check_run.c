@@ -290,7 +290,7 @@ int check_run(struct check_run *c, struct cc_err *err)
         r = check_open_all(c, &world, err);
         c->world = r == 0 ? world : NULL;
     }
-    if (r == 0 && c->options->has_pairs && c->n_nodes > 1) {
+    if (r == 0 && c->options->has_pairs && c->n_nodes > 1 && !(c->options->is_preflight && c->is_by_rank)) {
         r = check_pairs(c, err);
         if (r == 0)
             r = may_go_on(c, err);

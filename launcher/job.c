@@ -368,7 +368,8 @@ int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *
     if (r < 0)
         return program_exit_status(r);
     fill_cfg(j);
-    return 0;
+    r = job_make_preflight(j, err);
+    return r < 0 ? r == -ENOMEM ? AGENT_EXIT_INTERNAL : AGENT_EXIT_USAGE : 0;
 }
 
 void job_clear(struct job *j)
@@ -378,6 +379,7 @@ void job_clear(struct job *j)
     gpus_clear(&j->gpus);
     gpus_strings_free(j->devices);
     plan_streams_free(&j->streams);
+    free(j->preflight_args);
     free(j->masks);
     free(j->workers);
     job_clear_env(j);

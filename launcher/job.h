@@ -36,6 +36,8 @@ struct job {
     enum mpi_kind       mpi;      /* what the workers' MPI library is served by, and why */
     char                mpi_why[MPILIB_WHY_MAX];
     char                mpi_helper[PATH_MAX]; /* ccrun-pmix */
+    char                preflight_program[PATH_MAX]; /* ccrun-check */
+    char              **preflight_args;
     cpu_set_t          *masks;    /* CPUs of each worker, NULL: as inherited */
     char              **devices;  /* CUDA_VISIBLE_DEVICES of each worker, NULL: as inherited */
     struct environment  env;      /* what the workers inherit */
@@ -59,6 +61,9 @@ int  job_make_env(struct job *j, char *const *env, struct cc_err *err);
 int  job_clean_mpi(struct job *j, struct cc_err *err); /* later: of what is inherited, not of what was given */
 int  job_read_token(struct job *j, struct cc_err *err);
 void job_clear_env(struct job *j);
+
+/* Into cfg, when that is filled (job_preflight.c). */
+int job_make_preflight(struct job *j, struct cc_err *err);
 
 /* The part of the job that is the same on all nodes, and where they meet (job_party.c). */
 void job_fill_party(const struct job *j, struct party_cfg *p);
