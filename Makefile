@@ -382,6 +382,8 @@ soak:
 check-sanitized:
 	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-unit
 	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-store
+	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-functional \
+	    TESTS="tests/functional/collectives.sh $$([ "$${CCRUN_REPEAT:-5}" -lt 50 ] || echo tests/functional/collectives_loss.sh)"
 
 # ---- manual pages; OPTIONS of ccrun.1 is written by ccrun itself
 
