@@ -164,6 +164,7 @@ static const struct row {
     { SCHEDULER_OPEN_MPI, "Open MPI", { "OMPI_COMM_WORLD_SIZE" }, NULL, NULL },
     { SCHEDULER_MPI, "MPI", { "PMI_SIZE" }, NULL, NULL },
     { SCHEDULER_MPI, "MPI", { "MV2_COMM_WORLD_SIZE" }, NULL, NULL },
+    { SCHEDULER_INDEXED_JOB, "Kubernetes indexed job", { "JOB_COMPLETION_INDEX", "PET_NNODES" }, NULL, NULL },
     { SCHEDULER_NONE, "Kubeflow", { "PET_NNODES" }, NULL, NULL }, /* it speaks torchrun's language */
     { SCHEDULER_SAGEMAKER, "SageMaker", { "SM_CURRENT_HOST" }, "TRAINING_JOB_NAME", count_sagemaker },
     { SCHEDULER_AZURE, "Azure ML", { "AZ_BATCH_MASTER_NODE" }, "AZUREML_RUN_ID", NULL },

@@ -333,6 +333,7 @@ Test(allocation, an_indexed_job_has_a_node_rank_and_the_user_the_number)
     EXPECT("job-3", "either - 3 - -", "JOB_COMPLETION_INDEX", "3");
     OPTIONS("job-3", "", "- - - -", "JOB_COMPLETION_INDEX", "3");
     OPTIONS("job-3", "--nnodes 4", "4 3 - -", "JOB_COMPLETION_INDEX", "3");
+    OPTIONS("job-3", "--nnodes 4", "4 3 - -", "JOB_COMPLETION_INDEX", "3", "PET_NNODES", "4");
     OPTIONS("job-3.svc.ns", "--nnodes 4", "4 3 job-0.svc.ns -", "JOB_COMPLETION_INDEX", "3");
     OPTIONS("set-w-0-1", "--nnodes 2", "2 1 set-w-0-0.set -", "JOB_COMPLETION_INDEX", "1", "JOBSET_NAME", "set",
             "REPLICATED_JOB_NAME", "w");
