@@ -71,9 +71,67 @@ static int say_so(int r, struct cc_err *err)
     return r < 0 ? cc_fail(err, r, "%s", ccrun_error()) : 0;
 }
 
+/* ---- buffers */
+
+static int open_gpu(struct measure *m, struct cc_err *err)
+{
+    size_t bytes = m->room * sizeof(float);
+    int    r = cuda_open(&m->gpu, NULL, err); /* the one that the group has taken, too */
+
+    if (r < 0)
+        return r;
+    cuda_enter(&m->gpu);
+    r = cuda_alloc(&m->gpu, bytes, &m->gpu_send, err);
+    if (r == 0)
+        r = cuda_alloc(&m->gpu, bytes, &m->gpu_recv, err);
+    cuda_leave(&m->gpu);
+    m->from = (const void *) (uintptr_t) m->gpu_send; /* NOLINT(performance-no-int-to-ptr): that is what it is */
+    m->to = (void *) (uintptr_t) m->gpu_recv;         /* NOLINT(performance-no-int-to-ptr) */
+    return r;
+}
+
+static void close_gpu(struct measure *m)
+{
+    if (!m->gpu.has_context)
+        return;
+    cuda_enter(&m->gpu);
+    cuda_free(&m->gpu, m->gpu_send, m->gpu.work);
+    cuda_free(&m->gpu, m->gpu_recv, m->gpu.work);
+    cuda_leave(&m->gpu);
+    cuda_close(&m->gpu);
+}
+
+/* What is sent goes to where calls find it. */
+static int push(struct measure *m, size_t n, struct cc_err *err)
+{
+    int r;
+
+    if (!m->gpu.has_context || n == 0)
+        return 0;
+    cuda_enter(&m->gpu);
+    r = cuda_to_device(&m->gpu, m->gpu_send, m->send, n * sizeof(float), err);
+    cuda_leave(&m->gpu);
+    return r;
+}
+
+/* What came goes to where it is checked. */
+static int pull(struct measure *m, size_t n, struct cc_err *err)
+{
+    int r;
+
+    if (!m->gpu.has_context || n == 0)
+        return 0;
+    cuda_enter(&m->gpu);
+    r = cuda_to_host(&m->gpu, m->recv, m->gpu_recv, n * sizeof(float), err);
+    cuda_leave(&m->gpu);
+    return r;
+}
+
 int measure_open(struct measure *m, struct ccrun_pg *pg, uint64_t max_bytes, unsigned iters, unsigned warmup,
                  struct cc_err *err)
 {
+    int r = 0;
+
     *m = (struct measure) {
         .pg = pg,
         .rank = (unsigned) ccrun_rank(pg),
@@ -85,14 +143,20 @@ int measure_open(struct measure *m, struct ccrun_pg *pg, uint64_t max_bytes, uns
     m->times = calloc(iters, sizeof *m->times);
     m->send = aligned_alloc(ALIGN, (m->room * sizeof(float) / ALIGN + 1) * ALIGN);
     m->recv = aligned_alloc(ALIGN, (m->room * sizeof(float) / ALIGN + 1) * ALIGN);
-    if (m->times && m->send && m->recv)
-        return 0;
-    measure_close(m);
-    return cc_fail(err, -ENOMEM, "no memory for two buffers of %llu bytes", (unsigned long long) max_bytes);
+    m->from = m->send;
+    m->to = m->recv;
+    if (!m->times || !m->send || !m->recv)
+        r = cc_fail(err, -ENOMEM, "no memory for two buffers of %llu bytes", (unsigned long long) max_bytes);
+    else if (strcmp(ccrun_backend(pg), "nccl") == 0)
+        r = open_gpu(m, err);
+    if (r < 0)
+        measure_close(m);
+    return r;
 }
 
 void measure_close(struct measure *m)
 {
+    close_gpu(m);
     free(m->times);
     free(m->send);
     free(m->recv);
@@ -103,8 +167,8 @@ void measure_close(struct measure *m)
 /* Both at once, as both ends of a ring do it. */
 static int send_and_receive(struct measure *m, size_t count)
 {
-    struct ccrun_call send = { .what = CCRUN_SEND, .send = m->send, .count = count, .type = CCRUN_F32, .tag = TAG };
-    struct ccrun_call recv = { .what = CCRUN_RECV, .recv = m->recv, .count = count, .type = CCRUN_F32, .tag = TAG };
+    struct ccrun_call send = { .what = CCRUN_SEND, .send = m->from, .count = count, .type = CCRUN_F32, .tag = TAG };
+    struct ccrun_call recv = { .what = CCRUN_RECV, .recv = m->to, .count = count, .type = CCRUN_F32, .tag = TAG };
     struct ccrun_request *there = NULL, *back = NULL;
     int                   r, r_back;
 
@@ -123,9 +187,9 @@ static int send_and_receive(struct measure *m, size_t count)
 static int call(struct measure *m, enum check_op op, size_t count)
 {
     switch (op) {
-    case CHECK_ALL_REDUCE: return ccrun_all_reduce(m->pg, m->send, m->recv, count, CCRUN_F32, CCRUN_SUM);
-    case CHECK_ALL_GATHER: return ccrun_all_gather(m->pg, m->send, m->recv, count, CCRUN_F32);
-    case CHECK_REDUCE_SCATTER: return ccrun_reduce_scatter(m->pg, m->send, m->recv, count, CCRUN_F32, CCRUN_SUM);
+    case CHECK_ALL_REDUCE: return ccrun_all_reduce(m->pg, m->from, m->to, count, CCRUN_F32, CCRUN_SUM);
+    case CHECK_ALL_GATHER: return ccrun_all_gather(m->pg, m->from, m->to, count, CCRUN_F32);
+    case CHECK_REDUCE_SCATTER: return ccrun_reduce_scatter(m->pg, m->from, m->to, count, CCRUN_F32, CCRUN_SUM);
     case CHECK_SENDRECV: return send_and_receive(m, count);
     case CHECK_N_OPS: break;
     }
@@ -153,6 +217,7 @@ int measure_op(struct measure *m, enum check_op op, uint64_t bytes, struct measu
 {
     size_t count = check_op_count(op, bytes, m->size);
     size_t n_send = op == CHECK_REDUCE_SCATTER ? count * m->size : count;
+    size_t n_recv = op == CHECK_ALL_GATHER ? count * m->size : count;
     int    r = 0;
 
     *ret = (struct measured) { .ns = 0 };
@@ -161,36 +226,38 @@ int measure_op(struct measure *m, enum check_op op, uint64_t bytes, struct measu
         uint64_t start;
 
         measure_fill(m->send, n_send, 0, m->rank, n_call);
-        r = ccrun_barrier(m->pg); /* or who checked faster would wait in the call, and its time would count */
+        r = push(m, n_send, err);
+        if (r == 0) /* or who checked faster would wait in the call, and its time would count */
+            r = say_so(ccrun_barrier(m->pg), err);
         start = now_ns();
         if (r == 0)
-            r = call(m, op, count);
+            r = say_so(call(m, op, count), err);
         if (i >= m->warmup)
             m->times[i - m->warmup] = now_ns() - start;
+        if (r == 0)
+            r = pull(m, n_recv, err);
         if (r == 0)
             ret->n_wrong += count_wrong(m, op, count, n_call);
     }
     ret->ns = check_median(m->times, m->iters);
-    return say_so(r, err);
+    return r;
 }
-
 
 /* The last word comes back when all has arrived. */
-static int give(struct measure *m, size_t count, int peer, unsigned n_call)
+static int give(struct measure *m, size_t count, int peer, struct cc_err *err)
 {
-    int r;
+    int r = ccrun_send(m->pg, m->from, count, CCRUN_F32, peer, TAG);
 
-    measure_fill(m->send, count, 0, m->rank, n_call);
-    r = ccrun_send(m->pg, m->send, count, CCRUN_F32, peer, TAG);
-    return r < 0 ? r : ccrun_recv(m->pg, m->recv, 1, CCRUN_F32, peer, TAG);
+    return say_so(r < 0 ? r : ccrun_recv(m->pg, m->to, 1, CCRUN_F32, peer, TAG), err);
 }
 
-static int take(struct measure *m, size_t count, int peer, unsigned n_call, uint64_t *wrong)
+static int take(struct measure *m, size_t count, int peer, unsigned n_call, uint64_t *wrong, struct cc_err *err)
 {
-    int r = ccrun_recv(m->pg, m->recv, count, CCRUN_F32, peer, TAG);
+    int r = ccrun_recv(m->pg, m->to, count, CCRUN_F32, peer, TAG);
 
     if (r == 0)
-        r = ccrun_send(m->pg, m->send, 1, CCRUN_F32, peer, TAG);
+        r = ccrun_send(m->pg, m->from, 1, CCRUN_F32, peer, TAG);
+    r = r < 0 ? say_so(r, err) : pull(m, count, err);
     if (r == 0)
         *wrong += measure_count_wrong(m->recv, count, 0, (unsigned) peer, n_call);
     return r;
@@ -205,14 +272,20 @@ int measure_pair(struct measure *m, uint64_t bytes, struct measured *ret, struct
     for (unsigned way = 0; r == 0 && way < 2; way++)
         for (unsigned i = 0; r == 0 && i < m->warmup + m->iters; i++) {
             unsigned n_call = m->n_calls++;
-            uint64_t start = now_ns();
+            uint64_t start;
 
-            r = way == m->rank ? give(m, count, peer, n_call) : take(m, count, peer, n_call, &ret->n_wrong);
+            if (way == m->rank) {
+                measure_fill(m->send, count, 0, m->rank, n_call);
+                r = push(m, count, err);
+            }
+            start = now_ns();
+            if (r == 0)
+                r = way == m->rank ? give(m, count, peer, err) : take(m, count, peer, n_call, &ret->n_wrong, err);
             if (way == m->rank && i >= m->warmup)
                 m->times[i - m->warmup] = now_ns() - start;
         }
     (void) check_median(m->times, m->iters);
     ret->ns = m->times[m->iters / 4];
-    return say_so(r, err);
+    return r;
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "backends/ccrun.h"
+#include "backends/cuda.h"
 #include "launcher/check_perf.h"
 #include "store/base/err.h"
 
@@ -25,6 +26,10 @@ struct measure {
     uint64_t         timeout_ms;
     float           *send, *recv;
     size_t           room; /* elements of each */
+    struct cuda      gpu;  /* with nccl */
+    cu_address       gpu_send, gpu_recv;
+    const void      *from; /* what calls send: send, or the GPU's */
+    void            *to;
     uint64_t        *times;
     unsigned         n_calls; /* so far: names the next pattern */
 };

@@ -135,6 +135,15 @@ export FAKE_CUDA_NO_MEMORY=1
 refused 2 'bytes on cuda:' 'for a host buffer: out of memory (CUDA_ERROR_OUT_OF_MEMORY)'
 EOF
 
+it 'ccrun-check measures between GPUs' <<'EOF'
+gpus 2
+PATH=${CCRUN%/*}:$PATH
+expect_status 0 "$CCRUN" --no-python --nproc-per-node 2 ccrun-check --iters 2 --warmup 1 --timeout 20 --pairs --sizes 8,1M --json file.json
+has out ' 2 ranks, nccl, ' 'all is well'
+same 8 "$(grep -cE '^(all-reduce|all-gather|reduce-scatter|send-recv) ' out)"
+same 8 "$(grep -oE '"wrong":[[:space:]]*0\b' file.json | wc -l)"
+EOF
+
 # ---- auto
 
 it 'auto is nccl where every rank has a GPU' <<'EOF'
