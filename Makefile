@@ -136,6 +136,12 @@ static: $(BIN)/ccrun-static
 static-if-possible:
 	+$(Q)$(if $(SAN),:,$(MAKE) --no-print-directory static || echo '  without the static ccrun')
 
+# The images of scripts/docker, built by podman: minutes.
+.PHONY: check-images
+check-images:
+	$(Q)scripts/bootstrap build test images
+	+$(Q)CCRUN_REPEAT=50 $(MAKE) --no-print-directory check-functional TESTS=tests/functional/container_images.sh
+
 # Only where libpmix is: without it Open MPI is not served.  Its headers are not ours to keep free of warnings.
 $(OBJ)/backends/pmix_main.o $(OUT)/tidy/backends/pmix_main: ALL_CFLAGS += $(patsubst -I%,-isystem %,$(call pc,--cflags pmix))
 $(BIN)/ccrun-pmix: $(OBJ)/backends/pmix_main.o $(OUT)/libccrun-all.a
@@ -345,7 +351,7 @@ $(BIN)/bench/%: $(OBJ)/tests/bench/%.o $(OUT)/libccrun-all.a
 # BENCH='ROW...' measures only these; PYTHON=... has the torch to compare with.
 .PHONY: bench check-bench bench-programs
 bench-programs: $(patsubst tests/bench/%.c,$(BIN)/bench/%,$(bench_src))
-bench check-bench: $(programs) bench-programs libraries $(BIN)/sim_rdzv
+bench check-bench: $(programs) bench-programs libraries $(BIN)/sim_rdzv $(BIN)/tests/storm static-if-possible
 	$(Q)scripts/bootstrap bench
 	$(Q)python=$(torch_python) && \
 	    python3 tests/bench/bench.py --bin $(BIN) --torch "$$python" --json $(BUILD)/bench.json $(BENCH)

@@ -270,6 +270,60 @@ def wheel(b):
              got["ours"] <= got["direct"] + 1)
 
 
+def as_pid_1(b, name, *command):
+    """The command under ccrun, or tini, as process 1 of a runc container; what it printed, and the ms of it all."""
+    front = [b.ccrun, "--no-python"] if name == "ccrun" else [shutil.which(name), "--"]
+    folder = tempfile.mkdtemp()
+    begin = time.monotonic()
+    try:
+        out = subprocess.run(["bash", os.path.join(HERE, "../lab/ctr.sh"), "bench-%d" % os.getpid(), "-", "0", *front, *command],
+                             env=dict(os.environ, CTR_DIR=folder), stdout=subprocess.PIPE, stderr=DEVNULL, check=False).stdout
+        return out.decode(), (time.monotonic() - begin) * 1e3
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def has_containers():
+    return os.geteuid() == 0 and shutil.which("runc") and shutil.which("tini")
+
+
+@row
+def container(b):
+    if not has_containers():
+        return print("     no containers: root, runc and tini are needed")
+    got = in_turn(b.runs, ours=lambda: as_pid_1(b, "ccrun", "/bin/true")[1], tini=lambda: as_pid_1(b, "tini", "/bin/true")[1])
+    b.report("container with it as process 1 of `true`", "ms", got["ours"], {"tini": got["tini"]}, "<= 1.1 x tini",
+             got["ours"] <= 1.1 * got["tini"])
+
+
+@row
+def orphans(b):
+    """1,000 at once: what is left after 100 ms, and the CPU time of process 1."""
+    if not has_containers():
+        return print("     no containers: root, runc and tini are needed")
+    left = {"ccrun": [], "tini": []}
+
+    def once(name):
+        out = as_pid_1(b, name, os.path.join(b.bin, "tests/storm"), "1000")[0]
+        values = dict(word.split("=") for word in out.split())
+        left[name].append(int(values["left"]))
+        return int(values["cpu_us"]) / 1e3
+
+    got = in_turn(min(b.runs, 10), ours=lambda: once("ccrun"), tini=lambda: once("tini"))
+    most = {name: statistics.median(n) for name, n in left.items()}
+    b.report("1,000 orphans end: left after 100 ms", "", most["ccrun"], {"tini": most["tini"]}, "0", most["ccrun"] == 0)
+    b.report("1,000 orphans end: CPU of process 1", "ms", got["ours"], {"tini": got["tini"]}, "<= tini", got["ours"] <= got["tini"])
+
+
+@row
+def static_size(b):
+    path = os.path.join(b.bin, "ccrun-static")
+    if not os.path.exists(path):
+        return print("     no ccrun-static: make static makes it")
+    size = os.path.getsize(path) / 1e6
+    b.report("size of the static program", "MB", size, {}, "<= 5", size <= 5)
+
+
 @row
 def ballast(b):
     spawn = lambda mb: lambda: tool_ms(b.tool("agentspawn"), "64", str(mb), "1", "/bin/true")
