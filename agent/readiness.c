@@ -17,8 +17,8 @@ static bool is_being_stopped(const struct node *n)
 
 static void describe_workers(const struct node *n, const struct rdzv_view *v, char ret[CONTROL_TEXT_MAX])
 {
-    (void) snprintf(ret, CONTROL_TEXT_MAX, "round %u, %u worker%s here, %u on %u node%s", v->round, n->n_alive, plural(n->n_alive),
-                    v->world, v->group_world, plural(v->group_world));
+    (void) snprintf(ret, CONTROL_TEXT_MAX, "round %u, %u worker%s here, %u on %u node%s", v->round, n->n_alive,
+                    plural(n->n_alive), v->world, v->group_world, plural(v->group_world));
 }
 
 static void describe_wait(const struct node *n, const struct rdzv_view *v, char ret[CONTROL_TEXT_MAX])
