@@ -21,6 +21,8 @@ sanitized || skip 'built with a sanitizer, which is linked'
 readelf -d "$LIB/libccrun.so" >dynamic
 readelf -d "$LIB/libccrun.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc|libdl|libpthread|ld-linux.*)\.so' && exit 1
 has dynamic 'Library soname: [libccrun.so.0]'
+ldd "$LIB/libccrun.so" | sed 's/^[[:space:]]*//; s/ .*//; s|.*/||; s/\.so.*//' | grep -vxE 'linux-vdso|libc|libdl|libpthread|ld-linux.*|ld64' && exit 1
+true
 EOF
 
 it 'shows names that begin with ccrun_ and no others' <<'EOF'
@@ -99,12 +101,25 @@ expect_status 1 env -u TORCHELASTIC_USE_AGENT_STORE PATH=/nowhere ./self 0 1 "tc
 has err 'ccrun-store, with which rank 0 would, is neither beside libccrun nor on PATH'
 EOF
 
-it 'a backend whose library is missing is named' <<'EOF'
+it 'a backend whose library is missing, broken, or of another build is named' <<'EOF'
 sanitized || skip 'a build with a sanitizer is not installed'
 cp -L "$SHARED/root/lib/libccrun.so" libccrun.so.0
 build all_reduce
-expect_status 1 env RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT="$("$SUPPORT/freeport")" PATH="$SHARED/root/bin:$PATH" \
-    LD_PRELOAD="$PWD/libccrun.so.0" ./all_reduce
-has err "gloo: rank 0 of 1, group 'default': libccrun-gloo.so is not in the folder ccrun/ beside libccrun"
+refused() { # refused TEXT
+    expect_status 1 env RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT="$("$SUPPORT/freeport")" PATH="$SHARED/root/bin:$PATH" \
+        LD_PRELOAD="$PWD/libccrun.so.0" ./all_reduce
+    has err "gloo: rank 0 of 1, group 'default': $1"
+}
+refused 'libccrun-gloo.so is not in the folder ccrun/ beside libccrun'
+mkdir ccrun
+echo 'no library' >ccrun/libccrun-gloo.so
+refused "cannot load it: $PWD/ccrun/libccrun-gloo.so: "
+other='libccrun-gloo.so is of another version than libccrun: install both from one build'
+echo 'const int ccrun_gloo_shim = 999;' >other.c
+"$CC" -shared -fPIC -o ccrun/libccrun-gloo.so other.c
+refused "$other"
+echo 'int nothing;' >other.c
+"$CC" -shared -fPIC -o ccrun/libccrun-gloo.so other.c
+refused "$other"
 EOF
 done_testing
