@@ -333,8 +333,19 @@ $(BIN)/fuzz/%: $(OBJ)/tests/fuzz/%.o $(OUT)/libccrun-all.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
 
-.PHONY: fuzz fuzzers check-fuzz
-fuzzers: $(patsubst tests/fuzz/%.c,$(BIN)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+.PHONY: fuzz fuzzers check-fuzz check-corpora
+fuzz_src := $(wildcard tests/fuzz/fuzz_*.c)
+fuzzers: $(fuzz_src:tests/fuzz/%.c=$(BIN)/fuzz/%)
+
+# Each fuzzer over the inputs that are kept, with any compiler.
+replays := $(fuzz_src:tests/fuzz/fuzz_%.c=$(BIN)/replay/%)
+$(replays): $(BIN)/replay/%: $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/replay.o $(OUT)/libccrun-all.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS_UV) $(LIBS_CJSON) -lm
+
+check-corpora: $(replays)
+	$(Q)for r in $(replays); do "$$r" "tests/fuzz/corpus/$${r##*/}" || { echo "$$r failed"; exit 1; }; done
 
 fuzz check-fuzz:
 	$(Q)scripts/bootstrap build lint
@@ -390,6 +401,7 @@ check-sanitized:
 	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-store
 	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-functional \
 	    TESTS="tests/functional/collectives.sh $$([ "$${CCRUN_REPEAT:-5}" -lt 50 ] || echo tests/functional/collectives_loss.sh)"
+	+$(Q)$(MAKE) --no-print-directory SAN=address,undefined check-corpora
 
 # ---- manual pages; OPTIONS of ccrun.1 is written by ccrun itself
 

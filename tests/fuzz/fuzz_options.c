@@ -54,13 +54,19 @@ static void check_options(const struct options *o, char **argv, char **end)
 static void check_plan(const struct plan_values *p, const struct options *o)
 {
     struct plan_streams s;
-    struct cc_err       err;
+    struct cc_err       err = { 0 };
+    bool                is_alone = p->hosting == PARTY_ALONE;
 
-    assert(p->min_nodes == 1 && p->max_nodes >= 1 && p->node_rank == 0);
-    assert(p->run_id && *p->run_id && *p->bind_host && *p->master_addr &&
-           p->shutdown_timeout <= INT32_MAX * UINT64_C(1000));
-    assert(p->stdin_rank >= PLAN_STDIN_ALL && o->monitor_interval > 0);
-    assert(plan_streams_init(&s, o, 12, &err) == 0);
+    assert(p->min_nodes >= 1 && p->max_nodes >= p->min_nodes && p->node_rank >= PLAN_NO_RANK);
+    assert(!is_alone || (p->min_nodes == 1 && *p->run_id && *p->bind_host && *p->master_addr));
+    assert(p->run_id && p->shutdown_timeout <= INT32_MAX * UINT64_C(1000));
+    assert(p->stdin_rank >= PLAN_STDIN_ALL && o->monitor_interval > 0 && p->umask <= 0777);
+    for (unsigned i = 0; i < p->n_pass_fds; i++)
+        assert(p->pass_fds[i] > 2 && (i == 0 || p->pass_fds[i] >= p->pass_fds[i - 1]));
+    if (plan_streams_init(&s, o, 12, &err) < 0) {
+        assert_line(err.msg);
+        return;
+    }
     for (unsigned i = 0; i < 12; i++)
         assert(s.redirects[i] <= 3 && s.tee[i] <= 3);
     plan_streams_free(&s);
