@@ -23,7 +23,8 @@ static=${CCRUN%/*}/ccrun-static
 [ -e "$static" ] || skip 'there is no build/bin/ccrun-static (make static)'
 stage
 recipe container >Dockerfile
-same 'COPY build/bin/ccrun-static /usr/local/bin/ccrun' "$(sed -n 1p Dockerfile)"
+same 'COPY --from=ccrun /ccrun /usr/local/bin/ccrun' "$(sed -n 1p Dockerfile)"
+grep -qx 'COPY --from=build /src/build/bin/ccrun-static /ccrun' "$LIB/../../scripts/docker/Dockerfile"
 mkdir image
 cp "$static" image/ccrun
 sed -n 's/^ENTRYPOINT //p' Dockerfile | python3 -c 'import json, sys; print("\n".join(json.load(sys.stdin)))' >argv
@@ -34,6 +35,13 @@ PATH="$PWD/image:$PATH" CTR_DIR="$T/ctr" bash "$LIB/../lab/ctr.sh" "readme$$" - 
 n=$(grep -c '^rank ' out)
 [ "$n" -ge 1 ]
 same "$n" "$(grep -c "^rank [0-9]* of $n: train.py$" out)"
+E
+
+# That its environment makes one job of two containers is shown by container_kubernetes.sh.
+it 'Kubernetes' <<'E'
+manifest=$(recipe kubernetes | sed -n 's/^kubectl apply -f //p')
+[ -s "$LIB/../../$manifest" ]
+grep -q "$manifest\$" "$LIB/container_kubernetes.sh"
 E
 
 done_testing
