@@ -1,5 +1,6 @@
 /* mpi.c - the backend on the MPI library for which the process was started: finds it, and loads what was
  * built for it. */
+#include <assert.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -170,6 +171,7 @@ static int mpi_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
     if (parent)
         m->shim = parent->shim;
     r = parent ? 0 : load(&m->shim, err);
+    assert(r < 0 || m->shim);
     if (r == 0)
         r = m->shim->open(&m->b, &c, err);
     cfg->rank = c.rank;

@@ -2,9 +2,9 @@
  *
  *   sum      a group has MPI's ranks and sums; another thread is refused, as MPI was initialised for one
  *   length   a message of another length than was asked for is an error
- *   late     nobody sends what is received: the deadline takes the receive back, and MPI can be used further on
- *   absent   the last rank does not come to a new group of all: it is named
- *   abort    another thread of rank 0 aborts the group while all wait for messages that nobody sends: the others are told
+ *   late     nobody sends what is received: the deadline takes the receive back, and MPI can be used further
+ * on absent   the last rank does not come to a new group of all: it is named abort    another thread of rank
+ * 0 aborts the group while all wait for messages that nobody sends: the others are told
  *
  * Prints "rank R: right" and ends MPI, or says what was wrong.
  */
@@ -68,17 +68,22 @@ static void length(void)
     if (rank == 0) {
         must(ccrun_send(pg, v, 2, CCRUN_I32, 1, 5) == 0, "send");
     } else if (rank == 1) {
-        must(ccrun_recv(pg, v, 3, CCRUN_I32, 0, 5) == -EPROTO && strstr(ccrun_error(), "rank 0 has sent 2 elements only"), "recv");
+        must(ccrun_recv(pg, v, 3, CCRUN_I32, 0, 5) == -EPROTO &&
+                 strstr(ccrun_error(), "rank 0 has sent 2 elements only"),
+             "recv");
     }
 }
 
 static void late(void)
 {
     int               v = 0;
-    struct ccrun_call recv = { .what = CCRUN_RECV, .recv = &v, .count = 1, .type = CCRUN_I32, .peer = 1, .timeout_ms = LATE_MS };
+    struct ccrun_call recv = {
+        .what = CCRUN_RECV, .recv = &v, .count = 1, .type = CCRUN_I32, .peer = 1, .timeout_ms = LATE_MS
+    };
 
     if (rank == 0) {
-        must(ccrun_run(pg, &recv) == -ETIMEDOUT && strstr(ccrun_error(), "recv of 1 i32 from rank 1, tag 0: not done within 0.2 s"),
+        must(ccrun_run(pg, &recv) == -ETIMEDOUT &&
+                 strstr(ccrun_error(), "recv of 1 i32 from rank 1, tag 0: not done within 0.2 s"),
              "recv");
         must(ccrun_barrier(pg) == -ESHUTDOWN && strstr(ccrun_error(), "failed earlier"), "the group went on");
     }
@@ -94,12 +99,14 @@ static void absent(void)
         list[i] = i;
     (void) snprintf(name, sizeof name, "%d did not come", size - 1);
     if (rank != size - 1)
-        must(ccrun_new_group(&sub, pg, list, size) == -ETIMEDOUT && (rank > 0 || strstr(ccrun_error(), name)), "a new group");
+        must(ccrun_new_group(&sub, pg, list, size) == -ETIMEDOUT && (rank > 0 || strstr(ccrun_error(), name)),
+             "a new group");
 }
 
 static void *abort_it(void *arg)
 {
-    struct timespec t = { .tv_nsec = 50000000 }; /* the other thread may be before or in its call: both have to do */
+    struct timespec t = { .tv_nsec =
+                              50000000 }; /* the other thread may be before or in its call: both have to do */
 
     (void) nanosleep(&t, NULL);
     (void) ccrun_abort(pg);
@@ -113,10 +120,13 @@ static void abort_one(void)
 
     if (rank == 0) {
         must(pthread_create(&thread, NULL, abort_it, NULL) == 0, "a thread");
-        must(ccrun_recv(pg, &v, 1, CCRUN_I32, 1, 0) == -ECANCELED && strstr(ccrun_error(), "aborted"), "recv");
+        must(ccrun_recv(pg, &v, 1, CCRUN_I32, 1, 0) == -ECANCELED && strstr(ccrun_error(), "aborted"),
+             "recv");
         (void) pthread_join(thread, NULL);
     } else {
-        must(ccrun_recv(pg, &v, 1, CCRUN_I32, 0, 0) == -ECONNRESET && strstr(ccrun_error(), "rank 0 has given up the group"), "recv");
+        must(ccrun_recv(pg, &v, 1, CCRUN_I32, 0, 0) == -ECONNRESET &&
+                 strstr(ccrun_error(), "rank 0 has given up the group"),
+             "recv");
     }
 }
 
