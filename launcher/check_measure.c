@@ -243,18 +243,26 @@ int measure_op(struct measure *m, enum check_op op, uint64_t bytes, struct measu
     return r;
 }
 
-/* The last word comes back when all has arrived. */
-static int give(struct measure *m, size_t count, int peer, struct cc_err *err)
+/* The time begins when the other has checked what came before, and ends with its word that all has arrived. */
+static int give(struct measure *m, size_t count, int peer, uint64_t *ret_ns, struct cc_err *err)
 {
-    int r = ccrun_send(m->pg, m->from, count, CCRUN_F32, peer, TAG);
+    int      r = ccrun_recv(m->pg, m->to, 1, CCRUN_F32, peer, TAG);
+    uint64_t start = now_ns();
 
-    return say_so(r < 0 ? r : ccrun_recv(m->pg, m->to, 1, CCRUN_F32, peer, TAG), err);
+    if (r == 0)
+        r = ccrun_send(m->pg, m->from, count, CCRUN_F32, peer, TAG);
+    if (r == 0)
+        r = ccrun_recv(m->pg, m->to, 1, CCRUN_F32, peer, TAG);
+    *ret_ns = now_ns() - start;
+    return say_so(r, err);
 }
 
 static int take(struct measure *m, size_t count, int peer, unsigned n_call, uint64_t *wrong, struct cc_err *err)
 {
-    int r = ccrun_recv(m->pg, m->to, count, CCRUN_F32, peer, TAG);
+    int r = ccrun_send(m->pg, m->from, 1, CCRUN_F32, peer, TAG);
 
+    if (r == 0)
+        r = ccrun_recv(m->pg, m->to, count, CCRUN_F32, peer, TAG);
     if (r == 0)
         r = ccrun_send(m->pg, m->from, 1, CCRUN_F32, peer, TAG);
     r = r < 0 ? say_so(r, err) : pull(m, count, err);
@@ -272,17 +280,14 @@ int measure_pair(struct measure *m, uint64_t bytes, struct measured *ret, struct
     for (unsigned way = 0; r == 0 && way < 2; way++)
         for (unsigned i = 0; r == 0 && i < m->warmup + m->iters; i++) {
             unsigned n_call = m->n_calls++;
-            uint64_t start;
+            uint64_t ns = 0;
 
-            if (way == m->rank) {
-                measure_fill(m->send, count, 0, m->rank, n_call);
-                r = push(m, count, err);
-            }
-            start = now_ns();
+            measure_fill(m->send, way == m->rank ? count : 1, 0, m->rank, n_call);
+            r = push(m, way == m->rank ? count : 1, err);
             if (r == 0)
-                r = way == m->rank ? give(m, count, peer, err) : take(m, count, peer, n_call, &ret->n_wrong, err);
+                r = way == m->rank ? give(m, count, peer, &ns, err) : take(m, count, peer, n_call, &ret->n_wrong, err);
             if (way == m->rank && i >= m->warmup)
-                m->times[i - m->warmup] = now_ns() - start;
+                m->times[i - m->warmup] = ns;
         }
     (void) check_median(m->times, m->iters);
     ret->ns = m->times[m->iters / 4];
