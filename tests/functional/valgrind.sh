@@ -9,7 +9,8 @@ words <<'EOF'
 GLOO=${CCRUN%/*}/../lib/ccrun/libccrun-gloo.so
 # What libraries keep until the end, which nobody can release, is no loss: libccrun-gloo stays loaded.
 clean() { # clean KINDS N program...: N ranks, none of which valgrind has anything to say about; KINDS of losses
-    [ "$4" != gloo ] || [ -e "$GLOO" ] || skip 'libccrun was built without gloo'
+    [ "${4:-}" != gloo ] || [ -e "$GLOO" ] || skip 'libccrun was built without gloo'
+    [ "${4:-nccl}" != nccl ] || doubles
     export kinds=$1 ranks=$2; shift 2
     cat >rank.sh <<'END'
 program=$1; shift
@@ -24,7 +25,7 @@ EOF
 
 # It is slow: all of it in a full run.
 is_full() { [ "$CCRUN_REPEAT" -ge 50 ]; }
-for cell in 'self env:// 1' 'ref env:// 2' 'ref file 2' 'gloo env:// 2' 'gloo file 2'; do
+for cell in 'self env:// 1' 'ref env:// 2' 'ref file 2' 'gloo env:// 2' 'gloo file 2' 'nccl env:// 2'; do
     is_full || [ "$cell" = 'ref file 2' ] || [ "$cell" = 'gloo env:// 2' ] || continue
     # shellcheck disable=SC2086 # three words
     set -- $cell
@@ -37,11 +38,16 @@ EOF
 done
 
 # Ranks that end in the middle keep what they have.
-for cell in 'gloo mid-0' 'gloo abort-0' 'gloo requests' 'ref abort-10'; do
+for cell in 'gloo mid-0' 'gloo abort-0' 'gloo requests' 'ref abort-10' 'nccl mid-0' 'nccl abort-0' 'nccl requests' 'nccl late'; do
     is_full || [ "$cell" = 'gloo mid-0' ] || continue
     it "a peer dies, or the call is aborted: $cell" <<EOF
 clean definite,indirect 3 collfault $cell
 grep -q '^told: ' out
 EOF
 done
+
+it 'buffers on GPUs, streams and messages, over the doubles of NCCL and the driver' <<'EOF'
+clean definite,indirect,possible 2 nccldev
+same 2 "$(grep -c ' checked$' out)"
+EOF
 done_testing
