@@ -4,6 +4,20 @@
 
 /* ---- what must hold of the coordinator at every moment */
 
+void world_note_way(struct agent *a, const struct rdzv_view *v)
+{
+    uint64_t now = world_agent_now(a), way = now - v->echo;
+
+    if (v->incarnation != a->m.cfg.incarnation || v->seq <= a->m.view.seq)
+        return; /* late, or of its life before */
+    if (v->seq >> RDZV_TERM_SHIFT != a->m.view.seq >> RDZV_TERM_SHIFT)
+        a->best_way = UINT64_MAX;
+    if (a->best_way != UINT64_MAX && a->m.seq % 8 == 0)
+        a->best_way++; /* it ages: clocks drift */
+    if (v->echo <= now && way < a->best_way)
+        a->best_way = way;
+}
+
 /* What an agent tells of a failure is as right as the clock by which it tells it: wrong by half of the shortest way to the
  * coordinator and back at most, since the coordinator wrote its clock down somewhere on that way.  That is the tolerance of
  * O8: views that were held until the coordinator's state was saved have come a long way. */
@@ -14,9 +28,9 @@ void world_check_told(struct agent *a, const struct rdzv_hello *h)
 
     if (!h->has_cause || a->failed_at == 0 || h->term != a->w->coord_term)
         return; /* of another coordinator's clock: this one will not listen */
-    if (a->m.best_rtt != UINT64_MAX && error > a->m.best_rtt * MS / 2 + 2 * MS)
+    if (a->best_way != UINT64_MAX && error > a->best_way * MS / 2 + 2 * MS)
         world_broken(a->w, "O8: agent %u is wrong by %llu us about the coordinator's clock, whose answer came in %llu ms", a->id,
-                     (unsigned long long) error, (unsigned long long) a->m.best_rtt);
+                     (unsigned long long) error, (unsigned long long) a->best_way);
     if (error > a->told_error)
         a->told_error = error;
 }

@@ -494,6 +494,7 @@ static void boot(struct world *w, struct agent *a)
     if (a->id == 0 && a->boots == 1 && w->cfg.own != 0)
         cfg.incarnation = w->cfg.own;
     world_trace(w, "agent %u boots", a->id);
+    a->best_way = never;
     member_init(&a->m, &cfg, world_agent_now(a), &ops, a);
     rearm(a);
 }
@@ -673,6 +674,8 @@ static void to_agent(struct world *w, const struct event *e)
         return;
     receive(w, e->blob, &m);
     a->heard_at = w->now;
+    if (m.type == PROTO_VIEW)
+        world_note_way(a, &m.u.view);
     if (m.type == PROTO_VIEW)
         member_view(&a->m, world_agent_now(a), &m.u.view);
     else

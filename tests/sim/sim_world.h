@@ -41,6 +41,7 @@ struct agent {
     uint64_t      failed_at;     /* of the first failure in started_round; 0: none */
     uint64_t      told_error;    /* the worst error, in us, of the clock by which it has told of that */
     uint64_t      heard_at;      /* of the coordinator; 0: never */
+    uint64_t      best_way;      /* ms of the fastest answer of this coordinator, and its age; UINT64_MAX: none yet */
     uint32_t      rank_before;   /* for a test's own use */
     unsigned      n_signals;     /* to the workers of started_round */
     bool             has_held;   /* a view for it waits until the state of the coordinator is saved */
@@ -121,6 +122,7 @@ void world_send_view(struct world *w, uint64_t link, const struct rdzv_view *v);
 /* sim_check.c */
 void world_check_coord(struct world *w);
 void world_check_term(struct world *w, const struct rdzv_view *v);  /* that is sent now */
+void world_note_way(struct agent *a, const struct rdzv_view *v);     /* that it hears now */
 void world_check_told(struct agent *a, const struct rdzv_hello *h); /* that it says now */
 
 __attribute__((format(printf, 2, 3))) void world_trace(const struct world *w, const char *fmt, ...);
