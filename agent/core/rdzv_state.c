@@ -223,6 +223,13 @@ static void load_peer(struct rdzv *r, struct fields *f, uint64_t now, const stru
     }
 }
 
+/* The failure that was the first until now: when it was by this one's clock, only its node can tell.  A verdict before that
+ * would take one that came later, and is told by this clock, for the first. */
+static bool has_failed_first(const struct rdzv *r, const struct peer *p)
+{
+    return r->has_failure && !r->is_judged && p->incarnation == r->failed;
+}
+
 static void begin_round(struct rdzv *r, uint64_t now)
 {
     bool         was_active = r->phase == RDZV_ACTIVE, was_gathering = r->phase == RDZV_GATHER;
@@ -249,6 +256,8 @@ static void begin_round(struct rdzv *r, uint64_t now)
         p->is_done = false;
         if (p->is_unreported)
             p->seen = 0; /* should it say nothing more: how long it had been gone is not known any more */
+        else
+            p->is_unreported = is_here && has_failed_first(r, p);
         r->n_awaited += p->is_awaited;
         r->n_unreported += p->is_unreported;
     }

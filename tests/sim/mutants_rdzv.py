@@ -63,6 +63,8 @@ MUTANTS = [
     ('the clock is learnt from slow answers too', MEMBER, 'if (rtt > m->best_rtt)\n        return;', '', None),
     ('the cause is forgotten before the end', MEMBER, '.has_cause = m->has_cause,', '.has_cause = m->has_cause && m->is_busy,', None),
     ('an old cause is told of a new round', MEMBER, 'm->has_cause = m->is_done = false;', 'm->is_done = false;', None),
+    ('the first failure has the time of the take-over', STATE, 'p->is_unreported = is_here && has_failed_first(r, p);', '(void) has_failed_first;',
+     'two take-overs within a round that has failed are rare; a unit test has them'),
     # the end
     ('the job ends when one node is done', RDZV, 'if (r->n_done == 0 || r->n_done + r->n_gone < r->n_members)', 'if (r->n_done == 0)', None),
     ('a node that is done twice counts twice', RDZV, 'h->phase == RDZV_NODE_DONE && !p->is_done', 'h->phase == RDZV_NODE_DONE', None),

@@ -216,6 +216,36 @@ Test(rdzv_state, when_something_failed_is_asked_again_by_the_new_clock)
     close_game(&g);
 }
 
+/* How long nobody was there is unknown: what failed before that seems later than it was, until its node tells it again. */
+Test(rdzv_state, the_verdict_waits_for_the_node_that_had_failed_first)
+{
+    struct rdzv_cause first = { .kind = RDZV_CAUSE_WORKER, .round = 1, .rank = 1, .code = 3, .text = "exit code 3" };
+    struct rdzv_cause second = { .kind = RDZV_CAUSE_WORKER, .round = 1, .rank = 2, .code = 4, .text = "exit code 4" };
+    struct game       g;
+    struct cc_err     err;
+
+    open_game(&g, 3, 3);
+    form(&g, 1, 3);
+    first.at = g.now - 10;
+    say(&g, 1, RDZV_NODE_FAILED, 1, &first);
+    say(&g, 1, RDZV_NODE_READY, 2, NULL);
+    save(&g);
+    cr_assert_eq(take_over(&g, 5000, &err), 0, "%s", err.msg); /* 200 ms later, but who knows */
+    say(&g, 2, RDZV_NODE_RUNNING, 1, NULL);
+    say(&g, 3, RDZV_NODE_RUNNING, 1, NULL);
+    second.at = 4890;
+    say(&g, 2, RDZV_NODE_FAILED, 1, &second);
+    say(&g, 2, RDZV_NODE_READY, g.view[2].round, NULL);
+    say(&g, 3, RDZV_NODE_READY, g.view[3].round, NULL);
+    cr_expect_eq(status_of(&g).restarts, 0, "nothing is decided yet");
+    first.at = 4790;
+    say(&g, 1, RDZV_NODE_READY, 2, NULL);
+    say(&g, 1, RDZV_NODE_READY, g.view[1].round, &first);
+    cr_expect_eq(status_of(&g).restarts, 1);
+    cr_expect_eq(g.view[1].cause.code, 3, "%s", g.view[1].cause.text);
+    close_game(&g);
+}
+
 Test(rdzv_state, a_job_that_has_ended_stays_ended)
 {
     struct game   g;
