@@ -1,5 +1,6 @@
 #include "backends/helper.h"
 
+#include <assert.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -349,6 +350,7 @@ int helper_start(struct helper **ret, const char *host, uint16_t port, uint64_t 
     if (h) {
         h->n_users++;
     } else if ((r = start_new(&h, host, port, timeout_ms, err)) == 0) {
+        assert(h);
         h->next = all->first;
         all->first = h;
     }

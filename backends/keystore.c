@@ -188,6 +188,7 @@ static int open_file(struct shared **ret, const struct init_where *where, uint64
     if (s) {
         s->n_users++;
     } else if ((r = open_new_file(&s, where, timeout_ms, err)) == 0) {
+        assert(s);
         s->next = all->first;
         all->first = s;
     }

@@ -102,7 +102,8 @@ static void note(struct rounds *t, int rank, int node, const char *post)
     if (check_get_failure(post, &code, &why)) {
         *cell = CHECK_BROKEN;
         c->report->is_usage = c->report->is_usage || code == -EINVAL;
-        if (code == -EINVAL || code == -ENOENT || code == -ENODEV || code == -ENOTSUP || code == -ENOMEM) /* it was not the network */
+        /* it was not the network */
+        if (code == -EINVAL || code == -ENOENT || code == -ENODEV || code == -ENOTSUP || code == -ENOMEM)
             check_fault(c->report, CHECK_FAULT_FAILED, own, "%s: %s", check_node_name(c->report, own, a), why);
         else
             check_warn(c->report, "%s with %s: %s", check_node_name(c->report, own, a), check_node_name(c->report, node, b),

@@ -3,6 +3,7 @@
  * One task a node, which may use all that the job has there, whatever the batch script asked for for tasks of its own.
  * srun hands its standard input on to every task, so they all get the same block, and the rank of a node is SLURM_NODEID.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -238,9 +239,11 @@ static int find_tasks(struct fanout *f, struct cc_buf *ret, char *const *env, st
     const struct machine   m = { .root = "", .env = env };
     CC_AUTO_FREE unsigned *tasks = calloc(f->hosts.n, sizeof *tasks);
     unsigned               most = 0;
-    int                    r = tasks ? 0 : cc_fail(err, -ENOMEM, "no memory for %zu nodes", f->hosts.n);
+    int                    r = 0;
 
-    for (size_t i = 0; tasks && i < f->hosts.n; i++)
+    if (!tasks)
+        return cc_fail(err, -ENOMEM, "no memory for %zu nodes", f->hosts.n);
+    for (size_t i = 0; i < f->hosts.n; i++)
         tasks[i] = 1;
     if (r == 0 && f->n_parts == 0)
         r = read_tasks(&m, -1, tasks, f->hosts.n, err);
@@ -286,6 +289,7 @@ int fanout_srun_lines(struct fanout *f, const struct options *o, char *const *en
         r = find_tasks(f, &tasks, env, err);
     if (r == 0)
         r = ask_srun(help, HELP_MAX, mine, err);
+    assert(r < 0 || f->lines);
     for (; r == 0 && left > 0; first += f->lines[f->n_lines - 1].n) {
         int                 part = f->n_parts > 0 ? (int) f->n_lines : -1;
         struct fanout_line *l = &f->lines[f->n_lines++];

@@ -189,10 +189,11 @@ static int suggest_tasks(const struct farend *f, struct options *o, struct cc_er
     CC_AUTO_FREE unsigned *tasks = calloc(n, sizeof *tasks);
     char                   text[16];
     bool                   is_longer;
-    int                    r = tasks ? 0 : cc_fail(err, -ENOMEM, "no memory for the tasks of %zu nodes", n);
+    int                    r;
 
-    if (r == 0)
-        r = taskcount_parse("SLURM_TASKS_PER_NODE", f->data.tasks, tasks, n, &is_longer, err);
+    if (!tasks)
+        return cc_fail(err, -ENOMEM, "no memory for the tasks of %zu nodes", n);
+    r = taskcount_parse("SLURM_TASKS_PER_NODE", f->data.tasks, tasks, n, &is_longer, err);
     if (r < 0)
         return r;
     (void) snprintf(text, sizeof text, "%u", tasks[f->node_rank] > 0 ? tasks[f->node_rank] : 1);

@@ -1,5 +1,6 @@
 #include "launcher/plan.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -306,6 +307,7 @@ int plan_streams_init(struct plan_streams *ret, const struct options *o, unsigne
                                 ? 0
                                 : cc_fail(err, -ENOMEM, "no memory for %u workers", nproc);
 
+    assert(r < 0 || (s.redirects && s.tee));
     if (r == 0)
         r = logmask_parse("--redirects", o->redirects, s.redirects, nproc, err);
     if (r == 0)
