@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "backends/backend.h"
+#include "backends/calltext.h"
 #include "backends/gloo_shim.h"
+#include "backends/lastwords.h"
 #include "backends/reduce.h"
 #include "backends/selfpath.h"
 #include "store/base/cleanup.h"
@@ -23,6 +25,7 @@ struct gloo {
     const struct gloo_shim *shim;
     void                   *g;
     int                     rank, size;
+    struct lastwords       *words; /* NULL: there is nobody else */
 };
 
 struct store_ctx {
@@ -188,34 +191,42 @@ static int choose_address(const struct backend_cfg *cfg, char buf[ADDRESS_MAX], 
     return 0;
 }
 
-static int gloo_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
+static int connect_all(struct gloo *b, const struct backend_cfg *cfg, struct cc_err *err)
 {
-    struct gloo           *b = calloc(1, sizeof *b);
     struct store_ctx       s = { cfg->store, cfg->timeout_ms };
     struct gloo_shim_cfg   c = { .rank = cfg->rank, .size = cfg->size, .timeout_ms = cfg->timeout_ms };
     struct gloo_shim_error why = { 0 };
     char                   address[ADDRESS_MAX];
-    int                    r;
+    int                    r = choose_address(cfg, address, &c, err);
+
+    if (r < 0)
+        return r;
+    c.store = (struct gloo_shim_store){ &s, store_set, store_get };
+    r = b->shim->open(&b->g, &c, &why);
+    return r < 0 ? cc_fail(err, r, "connecting from %s: %s", address, why.text) : 0;
+}
+
+static int gloo_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
+{
+    struct gloo *b = calloc(1, sizeof *b);
+    int          r;
 
     if (!b)
         return cc_fail(err, -ENOMEM, "no memory");
+    b->rank = cfg->rank;
+    b->size = cfg->size;
     r = load(&b->shim, err);
     assert(r < 0 || b->shim);
-    if (r == 0) {
-        b->rank = cfg->rank;
-        b->size = cfg->size;
-        c.store = (struct gloo_shim_store){ &s, store_set, store_get };
-        r = choose_address(cfg, address, &c, err);
-    }
-    if (r == 0) {
-        r = b->shim->open(&b->g, &c, &why);
-        if (r < 0)
-            (void) cc_fail(err, r, "connecting from %s: %s", address, why.text);
-    }
-    if (r < 0)
+    if (r == 0 && b->size > 1)
+        r = lastwords_open(&b->words, cfg->store, cfg->rank, cfg->size, err);
+    if (r == 0)
+        r = connect_all(b, cfg, err);
+    if (r < 0) {
+        (void) lastwords_free(b->words);
         free(b);
-    else
+    } else {
         *ret = b;
+    }
     return r;
 }
 
@@ -262,6 +273,23 @@ static int reduce_scatter(struct gloo *b, const struct ccrun_call *c, uint64_t t
     return 0;
 }
 
+/* gloo knows whose connection has ended, but not for whom a call has waited in vain: the ranks tell each
+ * other where they were. */
+static int mourn(struct gloo *b, const struct ccrun_call *c, struct cc_err *err)
+{
+    char        text[CALLTEXT_MAX];
+    const char *doing = calltext(c, text);
+    int         code = err->code;
+
+    if (!b->words || c->what == CCRUN_SEND || c->what == CCRUN_RECV)
+        return code;
+    lastwords_say(b->words, doing, err->msg);
+    b->shim->abort(b->g);
+    if (code == -ETIMEDOUT)
+        lastwords_ask(b->words, doing, true, err);
+    return code;
+}
+
 static int gloo_run(void *ctx, const struct ccrun_call *c, uint64_t timeout_ms, struct cc_err *err)
 {
     struct gloo           *b = ctx;
@@ -270,8 +298,11 @@ static int gloo_run(void *ctx, const struct ccrun_call *c, uint64_t timeout_ms, 
     int                    r = c->what == CCRUN_REDUCE_SCATTER ? reduce_scatter(b, c, timeout_ms, &why)
                                                                : b->shim->run(b->g, &call, &why);
 
-    if (r < 0)
-        return cc_fail(err, r, "%s", why.text);
+    if (r < 0) {
+        (void) (r == -ETIMEDOUT ? cc_fail(err, r, "not done within %.3g s", (double) timeout_ms / 1000)
+                                : cc_fail(err, r, "%s", why.text));
+        return mourn(b, c, err);
+    }
     if (c->what == CCRUN_ALL_REDUCE || c->what == CCRUN_REDUCE_SCATTER ||
         (c->what == CCRUN_REDUCE && c->peer == b->rank))
         reduce_finish(c->op, c->type, c->recv, c->count, b->size);
@@ -313,6 +344,7 @@ static void gloo_close(void *ctx)
     struct gloo *b = ctx;
 
     b->shim->close(b->g);
+    (void) lastwords_free(b->words);
     free(b);
 }
 

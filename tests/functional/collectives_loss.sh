@@ -48,8 +48,8 @@ EOF
     it "$backend: calls that were started are aborted from another thread" <<EOF
 fault $backend requests 3 'aborted'
 EOF
-    it "$backend: a deadline ends an all-reduce to which one does not come" <<EOF
-fault $backend late 3 'all-reduce of 100000 i32 (sum): '
+    it "$backend: a deadline ends an all-reduce to which one does not come, and says which" <<EOF
+fault $backend late 3 'all-reduce of 100000 i32 (sum): ' 'rank 2 '
 EOF
 done
 
