@@ -64,6 +64,7 @@ bg job bin/ccrun --preflight --no-python touch started
 ends "$pid" 75
 [ ! -e started ]
 has job.err 'ccrun: preflight: the check ended without a verdict on this node'
+[ "$CCRUN_REPEAT" -ge 50 ] || exit 0 # that takes seconds
 printf '#!/bin/sh\ntrap "" TERM\nsleep 1000 &\nwait\n' >bin/ccrun-check
 bg job bin/ccrun --preflight --preflight-timeout 0.5 --drain-timeout 0.2 --no-python touch started
 ends "$pid" 75 20

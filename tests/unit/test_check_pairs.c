@@ -195,6 +195,53 @@ Test(check_pairs, who_cannot_be_reached_is_named_once)
     cr_expect_str_eq(verdict(&w, 0.5), "broken 3, broken way 0>1");
 }
 
+Test(check_pairs, few_units_have_no_usual_spread)
+{
+    struct world w = { .n = 3, .cells = { CHECK_UNTRIED, 0.3, 0.72, 0.41, CHECK_UNTRIED, 0.4, 0.013, 0.013, CHECK_UNTRIED } };
+
+    cr_expect_str_eq(verdict(&w, 0.2), "slow 2");
+}
+
+Test(check_pairs, the_worse_of_sending_and_receiving_is_told)
+{
+    struct check_blame b;
+    struct world       w;
+
+    all_at(&w, 5, 10);
+    for (unsigned v = 0; v < 5; v++)
+        if (v != 2) {
+            w.cells[2 * 5 + v] = 1;
+            w.cells[v * 5 + 2] = 2;
+        }
+    cr_assert_eq(check_pairs_blame(w.cells, 5, 0.5, &b, 1), 1);
+    cr_expect(b.a == 2 && b.value < 1.5);
+    for (unsigned v = 0; v < 5; v++)
+        if (v != 2)
+            w.cells[2 * 5 + v] = 3;
+    cr_assert_eq(check_pairs_blame(w.cells, 5, 0.5, &b, 1), 1);
+    cr_expect(b.value > 1.5 && b.value < 2.5);
+}
+
+Test(check_pairs, the_ways_of_a_slow_unit_are_explained)
+{
+    struct world w;
+    double       speed[] = { 10, 10, 2, 10, 10 };
+
+    make(&w, 5, speed);
+    both(&w, 2, 4, 0.2);
+    cr_expect_str_eq(verdict(&w, 0.5), "slow 2");
+}
+
+Test(check_pairs, a_unit_that_reaches_most_others_is_not_broken)
+{
+    struct world w;
+
+    all_at(&w, 6, 10);
+    both(&w, 0, 1, CHECK_BROKEN);
+    w.cells[2 * 6 + 0] = CHECK_BROKEN; /* one end has noticed */
+    cr_expect_str_eq(verdict(&w, 0.5), "broken way 0>1, broken way 0>2");
+}
+
 Test(check_pairs, one_way_that_is_cut_blames_no_unit)
 {
     struct world w;
