@@ -205,7 +205,8 @@ mpi_includes = $(patsubst -I%,-isystem %,$(filter -I%,$(shell $(1) 2>/dev/null))
 MPI_CFLAGS_openmpi := $(call mpi_includes,$(MPICC_OPENMPI) --showme:compile)
 MPI_CFLAGS_mpich   := $(call mpi_includes,$(MPICC_MPICH) -show -c)
 mpi_shims := $(foreach mpi,openmpi mpich,$(if $(MPI_CFLAGS_$(mpi)),$(LIB)/ccrun/libccrun-mpi-$(mpi).so))
-plugins   += $(mpi_shims)
+# Without a blank, which make takes for something.
+plugins   := $(strip $(plugins) $(mpi_shims))
 
 # What is undefined in it is in the libmpi that the process has.
 $(LIB)/ccrun/libccrun-mpi-%.so: backends/mpi_shim.c $(addprefix $(OBJ)/pic/,store/base/err.o backends/reduce.o)

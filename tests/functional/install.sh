@@ -46,6 +46,11 @@ mk LIBDIR=/opt/it/lib/here ZSH_COMPLETIONS=/opt/it/zsh uninstall
 same '' "$(find root ! -type d)"
 EOF
 
+it 'where no backend can be built, the rest is installed' <<'EOF'
+mk CXX=nothing MPICC_OPENMPI=nothing MPICC_MPICH=nothing install >log 2>&1 || { cat log; exit 1; }
+[ -e root/opt/it/lib/libccrun.so.0 ] && [ -e root/opt/it/bin/ccrun ] && [ ! -e root/opt/it/lib/ccrun ]
+EOF
+
 it '--version tells what is inside, what would be loaded, and what this machine lacks' <<'EOF'
 "$CCRUN" --version >out
 matches out '^ccrun [0-9]+[.][0-9]+[.][0-9]+( [(][0-9a-f]{12}[)])?$'
