@@ -470,7 +470,7 @@ uninstall:
 	    $(bash_completions)/ccrun $(zsh_completions)/_ccrun $(fish_completions)/ccrun.fish \
 	    $(foreach page,$(pages),$(mandir)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
 	$(Q)for dir in $(libdir)/ccrun $(libdir)/pkgconfig $(call page_dirs,$(pages)) $(foreach d,$(bash_completions) $(zsh_completions) \
-	    $(fish_completions),$(d) $(d)/..); do [ ! -d $$dir ] || rmdir --ignore-fail-on-non-empty "$$(readlink -f $$dir)"; done
+	    $(fish_completions),$(d) $(dir $(d))); do [ ! -d $$dir ] || rmdir --ignore-fail-on-non-empty $$dir; done
 
 # ---- what is handed on: a tarball, Debian packages, a Python wheel; into build/release
 
