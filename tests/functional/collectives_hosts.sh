@@ -44,7 +44,7 @@ host_agent b 2
 ends "$a" 1 60
 ends "$b" 1 60
 cat a.err b.err >err # the first one to see it ends the job
-has err 'connecting from no-such0'
+has err "this machine has no interface 'no-such0'"
 nothing_left
 EOF
 
