@@ -107,7 +107,7 @@ has out 'rank 0 heard a line' 'rank 1 heard a line'
 EOF
 done
 
-case $makers in *openmpi*) over_nodes="openmpi $pip" ;; *) over_nodes=$pip ;; esac
+case "$makers " in *' openmpi '*) over_nodes="openmpi $pip" ;; *) over_nodes=$pip ;; esac
 for maker in $over_nodes; do
     it "$maker: two nodes with unequal numbers of ranks are one world" <<EOF
 two 2 3 "\$SHARED/$maker"
