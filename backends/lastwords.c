@@ -148,15 +148,23 @@ static int listen_to(struct lastwords *w, char *answers, char (*lines)[WORDS_MAX
     return n_open;
 }
 
-/* Another one was the first to fail, for a reason of its own: that is likely to be what ours came from. */
-static void add_first(struct lastwords *w, int *n, struct cc_err *err)
+/* Another one was the first to fail, for a reason of its own: that is likely to be what ours came from.
+ * Returns whose words err has now; -1: nobody's. */
+static int add_first(struct lastwords *w, int *n, struct cc_err *err)
 {
-    char line[WORDS_MAX], own[KEY_MAX];
+    static const char begin[] = "rank ";
+    char              line[WORDS_MAX];
+    int               first;
 
-    (void) snprintf(own, sizeof own, "rank %d ", w->rank);
-    if (read_key(w, "first", line, sizeof line) && strncmp(line, own, strlen(own)) != 0 &&
-        !strstr(line, w->why) && !strstr(err->msg, line))
-        note(err, n, line);
+    if (!read_key(w, "first", line, sizeof line) || strncmp(line, begin, sizeof begin - 1) != 0)
+        return -1;
+    first = (int) strtol(line + sizeof begin - 1, NULL, 10);
+    if (strstr(err->msg, line))
+        return first;
+    if (first == w->rank || strstr(line, w->why))
+        return -1;
+    note(err, n, line);
+    return first;
 }
 
 void lastwords_ask(struct lastwords *w, const char *doing, bool is_alike, struct cc_err *err)
@@ -164,9 +172,8 @@ void lastwords_ask(struct lastwords *w, const char *doing, bool is_alike, struct
     char *answers = calloc((size_t) w->size, 1),
          (*lines)[WORDS_MAX] = calloc((size_t) w->size, sizeof *lines);
     uint64_t until = cc_monotonic_ms() + WORDS_MS;
-    int      n = 0;
+    int      n = 0, first = add_first(w, &n, err);
 
-    add_first(w, &n, err);
     while (answers && lines && listen_to(w, answers, lines) > 0 && !w->is_deaf && cc_monotonic_ms() < until) {
         const struct timespec t = { .tv_nsec = PAUSE_MS * 1000000L };
 
@@ -175,7 +182,7 @@ void lastwords_ask(struct lastwords *w, const char *doing, bool is_alike, struct
     for (int i = 0; answers && lines && !w->is_deaf && i < w->size; i++) {
         char text[WORDS_MAX + 40];
 
-        if (i == w->rank || (answers[i] == SAID && (!is_alike || strcmp(lines[i], doing) == 0)))
+        if (i == w->rank || i == first || (answers[i] == SAID && (!is_alike || strcmp(lines[i], doing) == 0)))
             continue;
         if (answers[i] == SAID)
             (void) snprintf(text, sizeof text, "rank %d was in %s", i, lines[i]);

@@ -538,10 +538,15 @@ static int nccl_poll(void *ctx, void *handle, uint64_t wait_ms, struct cc_err *e
 static void nccl_abort(void *ctx)
 {
     struct nccl *b = ctx;
+    bool         is_busy;
 
     abort_comm(b);
-    if (pthread_mutex_trylock(&b->words_turn) == 0) { /* else who is there says it */
-        lastwords_say(b->words, "no call", "it was aborted");
+    (void) pthread_mutex_lock(&b->turn);
+    is_busy = b->first != NULL;
+    (void) pthread_mutex_unlock(&b->turn);
+    /* Who waits for a call tells the others in which; nobody else waits here for the store. */
+    if (!is_busy && pthread_mutex_trylock(&b->words_turn) == 0) {
+        lastwords_say(b->words, "ccrun_abort()", "the group was aborted there");
         (void) pthread_mutex_unlock(&b->words_turn);
     }
 }

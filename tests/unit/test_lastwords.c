@@ -62,6 +62,21 @@ Test(lastwords, the_first_to_fail_is_told_to_the_others, .fini = close_all)
     cr_assert_str_eq(err.msg, "it does not go on; rank 1 failed in barrier: it hurts");
 }
 
+Test(lastwords, the_first_to_fail_is_named_once, .fini = close_all)
+{
+    struct cc_err err = { -EIO, "it does not go on" }, heard;
+
+    open_all(SIZE);
+    lastwords_say(ranks[1], "broadcast", "it hurts");
+    lastwords_say(ranks[0], "barrier", "it does not go on");
+    lastwords_say(ranks[2], "barrier", "it does not go on");
+    lastwords_ask(ranks[0], "barrier", true, &err);
+    cr_assert_str_eq(err.msg, "it does not go on; rank 1 failed in broadcast: it hurts");
+    cr_assert(lastwords_heard(ranks[2], &heard));
+    lastwords_ask(ranks[2], "barrier", true, &heard);
+    cr_assert_str_eq(heard.msg, "given up, as rank 1 failed in broadcast: it hurts");
+}
+
 Test(lastwords, the_same_failure_everywhere_is_nobodys_fault, .fini = close_all)
 {
     struct cc_err err = { -ETIMEDOUT, "late" };
