@@ -245,7 +245,7 @@ static int find_tasks(struct fanout *f, struct cc_buf *ret, char *const *env, st
         return cc_fail(err, -ENOMEM, "no memory for %zu nodes", f->hosts.n);
     for (size_t i = 0; i < f->hosts.n; i++)
         tasks[i] = 1;
-    if (r == 0 && f->n_parts == 0)
+    if (f->n_parts == 0)
         r = read_tasks(&m, -1, tasks, f->hosts.n, err);
     for (size_t i = 0, at = 0; r >= 0 && i < f->n_parts && at < f->hosts.n; at += f->part[i++])
         r = read_tasks(&m, (int) i, tasks + at, at + f->part[i] > f->hosts.n ? f->hosts.n - at : f->part[i], err);
@@ -280,13 +280,12 @@ int fanout_srun_lines(struct fanout *f, const struct options *o, char *const *en
     CC_AUTO_FREE char *help = malloc(HELP_MAX);
     char             **mine = srun_environ(f, env);
     struct cc_buf      tasks = { 0 };
-    int                r = 0;
+    int                r;
 
     f->lines = fanout_take(f, n_lines * sizeof *f->lines);
     if (!help || !f->lines || !mine)
-        r = cc_fail(err, -ENOMEM, "no memory for %zu nodes", f->hosts.n);
-    if (r == 0)
-        r = find_tasks(f, &tasks, env, err);
+        return cc_fail(err, -ENOMEM, "no memory for %zu nodes", f->hosts.n);
+    r = find_tasks(f, &tasks, env, err);
     if (r == 0)
         r = ask_srun(help, HELP_MAX, mine, err);
     assert(r < 0 || f->lines);
