@@ -11,6 +11,8 @@
 /* Facts that say who somebody is, not what the node is like. */
 static const char host_key[] = ".host", node_key[] = ".node", needed_key[] = ".needed", passed_key[] = ".passed";
 
+enum { NUMBER_MAX = 24 };
+
 static int say_hello(struct check_run *c, struct cc_err *err)
 {
     const struct machine m = { .root = "" };
@@ -72,19 +74,34 @@ static int place_of(struct check_report *r, const char **names, const char *name
     return r->n_nodes++;
 }
 
+/* Where a rank is that has said nothing, if ours are the numbers of all nodes; else NULL. */
+static const char *likely_node(const struct check_run *c, int rank, char buf[NUMBER_MAX])
+{
+    const char *nodes = getenv("GROUP_WORLD_SIZE"), *ranks = getenv("LOCAL_WORLD_SIZE");
+    long        n_nodes = nodes ? strtol(nodes, NULL, 10) : 0, n_local = ranks ? strtol(ranks, NULL, 10) : 0;
+
+    if (n_nodes <= 0 || n_local <= 0 || n_nodes > c->board.size || n_nodes * n_local != c->board.size)
+        return NULL;
+    (void) snprintf(buf, NUMBER_MAX, "%ld", rank / n_local);
+    return buf;
+}
+
 /* hello[rank] is parsed already; NULL of who was silent. */
 static int make_nodes(struct check_run *c, struct nodefacts **hello, struct cc_err *err)
 {
     struct check_report      *r = c->report;
     size_t                    size = (size_t) c->board.size;
     CC_AUTO_FREE const char **names = calloc(size, sizeof *names);
+    CC_AUTO_FREE char       (*numbers)[NUMBER_MAX] = calloc(size, sizeof *numbers);
 
     r->nodes = calloc(size, sizeof *r->nodes);
     r->node_of = calloc(size, sizeof *r->node_of);
-    if (!names || !r->nodes || !r->node_of)
+    if (!names || !numbers || !r->nodes || !r->node_of)
         return cc_fail(err, -ENOMEM, "no memory for %zu ranks", size);
     for (int i = 0; i < c->board.size; i++) {
-        r->node_of[i] = hello[i] ? place_of(r, names, value_of(hello[i], node_key)) : -1;
+        const char *name = hello[i] ? value_of(hello[i], node_key) : likely_node(c, i, numbers[i]);
+
+        r->node_of[i] = name ? place_of(r, names, name) : -1;
         c->is_by_rank = c->is_by_rank && r->node_of[i] <= 0;
     }
     r->is_by_rank = c->is_by_rank;
@@ -100,6 +117,7 @@ static int make_nodes(struct check_run *c, struct nodefacts **hello, struct cc_e
             continue;
         n->leader = i;
         n->out = n->in = CHECK_UNTRIED;
+        (void) snprintf(n->host, sizeof n->host, "?");
         if (!hello[i])
             continue;
         n->is_known = true;

@@ -101,6 +101,9 @@ expect_status 1 env -u TORCHELASTIC_USE_AGENT_STORE RANK=0 WORLD_SIZE=3 MASTER_A
     MASTER_PORT="$("$SUPPORT/freeport")" ccrun-check --timeout 1 --sizes 8
 in_time "$from" 5000
 has out 'FAULT: rank 1 was not heard for 1 s at the start' 'FAULT: rank 2 was not heard for 1 s at the start'
+expect_status 1 env -u TORCHELASTIC_USE_AGENT_STORE RANK=0 WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 GROUP_RANK=0 GROUP_WORLD_SIZE=2 \
+    LOCAL_WORLD_SIZE=2 MASTER_PORT="$("$SUPPORT/freeport")" ccrun-check --timeout 1 --sizes 8
+has out 'FAULT: rank 1 on node 0 (' 'FAULT: rank 3 on node 1 (?) was not heard for 1 s at the start'
 EOF
 
 it 'a rank that stops in the middle is named within the deadline' <<'EOF'
