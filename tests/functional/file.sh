@@ -34,6 +34,20 @@ same 1 "$(cat a.err b.err | grep -c 'this node hosts the job')"
 clean
 X
 
+it 'a node that lacks the program says so to whoever comes, also when it was elected' <<'X'
+WORKER=./work
+in_file 2 --exit-barrier-timeout 10
+agent a
+hosts a
+printf '#!/bin/sh\n' >work
+chmod +x work
+agent b
+ends "$a" 127
+ends "$b" 127
+matches b.err "ccrun: the job has ended: .*: './work'"
+clean
+X
+
 it 'the file that a killed job has left holds up nobody (C36)' <<'X'
 in_file 2 --rdzv-conf last_call_timeout=30
 agent a
