@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "store/base/buf.h"
+#include "store/base/fdwrite.h"
 #include "store/base/macros.h"
 
 enum {
@@ -84,20 +85,6 @@ static void leave(struct link *l)
     uv_close((uv_handle_t *) &l->watch, on_closed);
 }
 
-static bool flush(struct link *l)
-{
-    while (cc_buf_len(&l->out) > 0) {
-        ssize_t n = send(l->fd, cc_buf_data(&l->out), cc_buf_len(&l->out), MSG_DONTWAIT | MSG_NOSIGNAL);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return errno == EAGAIN;
-        cc_buf_drop(&l->out, (size_t) n);
-    }
-    return true;
-}
-
 static void read_some(struct link *l)
 {
     uint8_t bytes[READ_MAX];
@@ -121,8 +108,10 @@ static void on_ready(uv_poll_t *w, int status, int events)
     if (status >= 0 && (events & UV_READABLE))
         read_some(l);
     if (!l->is_closed && !l->is_broken && (events & UV_WRITABLE)) {
-        if (!flush(l))
-            break_off(l, strerror(errno));
+        int r = cc_send_some(l->fd, &l->out);
+
+        if (r < 0)
+            break_off(l, strerror(-r));
         else if (l->is_writing && cc_buf_len(&l->out) == 0) {
             l->is_writing = false;
             watch(l);
@@ -176,7 +165,7 @@ void link_send(struct link *l, const struct proto_msg *m)
     }
     if (l->is_writing)
         return;
-    if (!flush(l)) {
+    if (cc_send_some(l->fd, &l->out) < 0) {
         (void) shutdown(l->fd, SHUT_RDWR);
     } else if (cc_buf_len(&l->out) > 0) {
         l->is_writing = true;
@@ -222,7 +211,7 @@ void link_close(struct link *l)
 {
     if (l->is_closed)
         return;
-    (void) flush(l);
+    (void) cc_send_some(l->fd, &l->out);
     l->is_closed = true;
     (void) uv_poll_stop(&l->watch);
     (void) close(l->fd);

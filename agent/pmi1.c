@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "store/base/fdwrite.h"
 #include "store/base/macros.h"
 
 enum { READ_SIZE = 16 * 1024 };
@@ -72,20 +73,6 @@ static void watch(struct line *l)
         hang_up(l);
 }
 
-/* A peer that is gone is found out by reading. */
-static void flush(struct line *l)
-{
-    while (cc_buf_len(&l->out) > 0) {
-        ssize_t n = send(l->fd, cc_buf_data(&l->out), cc_buf_len(&l->out), MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            break;
-        cc_buf_drop(&l->out, (size_t) n);
-    }
-}
-
 /* Answers are short and a worker reads each before it asks again: nearly always the socket takes them. */
 static void op_send(void *ctx, unsigned local_rank, const char *text, size_t n)
 {
@@ -98,7 +85,7 @@ static void op_send(void *ctx, unsigned local_rank, const char *text, size_t n)
         s->cbs->trouble(s->ctx, local_rank, "no memory for an answer");
         return;
     }
-    flush(l);
+    (void) cc_send_some(l->fd, &l->out); /* a peer that is gone is found out by reading */
     if (cc_buf_len(&l->out) > 0)
         watch(l);
 }
@@ -143,7 +130,7 @@ static void on_poll(uv_poll_t *w, int status, int events)
     struct line *l = CC_CONTAINER_OF(w, struct line, watch);
 
     if (events & UV_WRITABLE) {
-        flush(l);
+        (void) cc_send_some(l->fd, &l->out);
         watch(l);
     }
     if ((status < 0 || events & UV_READABLE) && l->fd >= 0 && !read_some(l))

@@ -9,6 +9,7 @@
 
 #include "agent/spawn.h"
 #include "store/base/cleanup.h"
+#include "store/base/fdwrite.h"
 #include "store/base/macros.h"
 
 enum { READ_SIZE = 64 * 1024 };
@@ -41,27 +42,13 @@ static void watch(struct pmix_server *s)
         (void) uv_poll_start(&s->watch, cc_buf_len(&s->out) > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE, on_poll);
 }
 
-/* An end is found out by reading. */
-static void flush(struct pmix_server *s)
-{
-    while (cc_buf_len(&s->out) > 0) {
-        ssize_t n = send(s->fd, cc_buf_data(&s->out), cc_buf_len(&s->out), MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            break;
-        cc_buf_drop(&s->out, (size_t) n);
-    }
-}
-
 int pmix_tell(struct pmix_server *s, const struct pmixmsg *m, struct cc_err *err)
 {
     int r = pmixmsg_put(&s->out, m);
 
     if (r < 0)
         return cc_fail(err, r, "tell ccrun-pmix: %s", strerror(-r));
-    flush(s);
+    (void) cc_send_some(s->fd, &s->out); /* an end is found out by reading */
     watch(s);
     return 0;
 }
@@ -141,7 +128,7 @@ static void on_poll(uv_poll_t *w, int status, int events)
 
     (void) status;
     if (events & UV_WRITABLE) {
-        flush(s);
+        (void) cc_send_some(s->fd, &s->out);
         watch(s);
     }
     pmix_listen(s);

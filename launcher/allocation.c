@@ -9,10 +9,11 @@
 #include "launcher/allocation_read.h"
 #include "launcher/endpoint.h"
 #include "launcher/oneline.h"
+#include "launcher/plan.h"
 #include "store/base/macros.h"
 #include "store/core/siphash.h"
 
-enum { PORT_MAX = 65535, NODES_MAX = 65536, TEXT_MAX = 300 };
+enum { PORT_MAX = 65535, TEXT_MAX = 300 };
 
 /* ---- what the readers are made of */
 
@@ -44,7 +45,7 @@ int reader_number(const struct reader *r, const char *name, unsigned max, unsign
 int reader_nodes(const struct reader *r, const char *name, struct cc_err *err)
 {
     unsigned v = 0;
-    int      n = reader_number(r, name, NODES_MAX, &v, err);
+    int      n = reader_number(r, name, RDZV_NODES_MAX, &v, err);
 
     if (n > 0 && v > 0) {
         r->a->nodes = v;
@@ -56,7 +57,7 @@ int reader_nodes(const struct reader *r, const char *name, struct cc_err *err)
 int reader_node_rank(const struct reader *r, const char *name, struct cc_err *err)
 {
     unsigned v = 0;
-    int      n = reader_number(r, name, NODES_MAX - 1, &v, err);
+    int      n = reader_number(r, name, RDZV_NODES_MAX - 1, &v, err);
 
     if (n > 0) {
         r->a->node_rank = (int) v;
@@ -215,17 +216,6 @@ static int suggest_number(struct options *o, enum option_id id, unsigned v, cons
     return options_suggest(o, id, text, from, err);
 }
 
-/* MAX of "N" or "MIN:MAX"; 0: the plan will say what is wrong with it. */
-static unsigned max_nodes(const char *text)
-{
-    const char   *colon = strchr(text, ':');
-    const char   *max = colon ? colon + 1 : text;
-    char         *end;
-    unsigned long v = strtoul(max, &end, 10);
-
-    return *max < '0' || *max > '9' || *end || v > NODES_MAX ? 0 : (unsigned) v;
-}
-
 /* With as many nodes as the user said there are, and not with fewer of them: which were meant is not known. */
 static int suggest_rank(const struct allocation *a, struct options *o, unsigned nodes, struct cc_err *err)
 {
@@ -291,7 +281,7 @@ int allocation_suggest(const struct allocation *a, struct options *o, struct cc_
     warn_of_others(a, o);
     if (is_counted)
         r = suggest_number(o, OPTION_nnodes, a->nodes, a->nodes_from, err);
-    nodes = max_nodes(o->nnodes);
+    nodes = plan_max_nodes(o->nnodes);
     if (r < 0 || nodes < 2 || a->role == ALLOCATION_HEAD)
         return r;
     r = suggest_rank(a, o, nodes, err);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/core/rdzv_msg.h"
 #include "launcher/allocation_read.h"
 #include "launcher/hetgroups.h"
 #include "launcher/hostfile.h"
@@ -13,7 +14,7 @@
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
 
-enum { TASKS_MAX = 1 << 24, NODES_MAX = 65536 };
+enum { TASKS_MAX = 1 << 24 };
 
 /* ---- processes that an MPI launcher or the like started, in or out of a batch job */
 
@@ -55,7 +56,7 @@ static int read_launcher(const struct reader *r, struct cc_err *err)
             continue;
         r->a->role = ALLOCATION_MEMBER;
         set_crowd(r, local, l->local_size, size, (int) rank, l->rank);
-        if (r->a->crowd > 0 || size > NODES_MAX)
+        if (r->a->crowd > 0 || size > RDZV_NODES_MAX)
             return 1;
         r->a->nodes = size;
         r->a->nodes_from = l->size;

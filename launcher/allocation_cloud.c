@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/core/rdzv_msg.h"
 #include "launcher/allocation_read.h"
 #include "launcher/endpoint.h"
 #include "store/base/cleanup.h"
 
-enum { NODES_MAX = 65536, DEFAULT_PORT = 29500 };
+enum { DEFAULT_PORT = 29500 };
 
 static void json_freep(cJSON **p)
 {
@@ -115,7 +116,7 @@ int allocation_aws(const struct reader *r, struct cc_err *err)
     if (code == 0)
         code = reader_node_rank(r, "AWS_BATCH_JOB_NODE_INDEX", err);
     if (code == 0)
-        code = reader_number(r, "AWS_BATCH_JOB_MAIN_NODE_INDEX", NODES_MAX, &head, err);
+        code = reader_number(r, "AWS_BATCH_JOB_MAIN_NODE_INDEX", RDZV_NODES_MAX, &head, err);
     if (code < 0 || r->a->nodes == 0)
         return code < 0 ? code : 0;
     if (main_node) /* the main node itself is not told */
@@ -156,8 +157,8 @@ static int read_pools(const struct reader *r, const cJSON *json, struct cc_err *
             n++;
         }
     }
-    if (n > NODES_MAX)
-        return cc_fail(err, -EINVAL, "CLUSTER_SPEC has %u hosts; the limit is %d", n, NODES_MAX);
+    if (n > RDZV_NODES_MAX)
+        return cc_fail(err, -EINVAL, "CLUSTER_SPEC has %u hosts; the limit is %d", n, RDZV_NODES_MAX);
     r->a->nodes = n;
     return 0;
 }

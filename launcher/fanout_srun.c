@@ -26,10 +26,9 @@ enum { HELP_MAX = 256 * 1024, ARGS_MAX = 24, TASKS_TEXT_MAX = 24 };
 
 static unsigned wanted_nodes(const struct options *o)
 {
-    const char   *last = strrchr(o->nnodes, ':');
-    unsigned long n = strtoul(last ? last + 1 : o->nnodes, NULL, 10);
+    unsigned n = options_is_given(o, OPTION_nnodes) ? plan_max_nodes(o->nnodes) : 0;
 
-    return !options_is_given(o, OPTION_nnodes) || n > HOSTLIST_MAX ? HOSTLIST_MAX : (unsigned) n;
+    return n > 0 ? n : HOSTLIST_MAX;
 }
 
 static int plain_hosts(struct fanout *f, char *const *env, struct cc_err *err)

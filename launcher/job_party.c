@@ -6,7 +6,6 @@
 #include "store/core/siphash.h"
 
 enum {
-    NODES_CAP_MAX = 65536, /* see rdzv.c */
     QUICK_MS = 5000,       /* a failure so soon after the start is worth a second look */
     SAME_MAX = 3,          /* the same one so often in a row does not go away by a restart */
     RESET_GRACE_MS = 300,  /* for a connection that broke to come back */
@@ -20,7 +19,7 @@ static uint32_t nodes_cap(const struct plan_values *p)
     uint32_t cap = p->max_nodes + p->n_spares;
 
     cap += p->max_nodes / 4 + 4;
-    return cap < NODES_CAP_MAX ? cap : NODES_CAP_MAX;
+    return cap < RDZV_NODES_MAX ? cap : RDZV_NODES_MAX;
 }
 
 static const uint64_t fixed_key[2] = { 0x63637272756e2e61, 0x72677320312e3000 }; /* any, the same everywhere */

@@ -17,7 +17,6 @@
 #include "store/base/pyvalue.h"
 
 enum {
-    NODES_MAX = 65536,
     LOG_KEEP_MAX = 1000,
     LOG_SIZE_MIN = 4096,
     STORE_MEMORY_MIN = 1 << 20,
@@ -42,9 +41,18 @@ static int parse_node_count(const char *text, size_t len, int64_t *ret, struct c
     if (r == -EINVAL)
         return cc_fail(err, -EINVAL, "--nnodes: invalid literal for int() with base 10: %s",
                        pyvalue_repr(part, quoted, sizeof quoted));
-    if (r < 0 || *ret > NODES_MAX || *ret < -NODES_MAX)
-        return cc_fail(err, -EINVAL, "--nnodes: %s is out of range (1 to %d)", part, NODES_MAX);
+    if (r < 0 || *ret > RDZV_NODES_MAX || *ret < -RDZV_NODES_MAX)
+        return cc_fail(err, -EINVAL, "--nnodes: %s is out of range (1 to %d)", part, RDZV_NODES_MAX);
     return 0;
+}
+
+unsigned plan_max_nodes(const char *text)
+{
+    const char *colon = strchr(text, ':');
+    int64_t     max;
+    int         r = pyvalue_int(colon ? colon + 1 : text, &max);
+
+    return r < 0 || max < 1 || max > RDZV_NODES_MAX ? 0 : (unsigned) max;
 }
 
 static int parse_nnodes(const char *text, struct plan_values *ret, struct cc_err *err)
@@ -72,9 +80,9 @@ static int parse_nnodes(const char *text, struct plan_values *ret, struct cc_err
 
 static int check_spares(struct plan_values *ret, const struct options *o, struct cc_err *err)
 {
-    if (o->spares < 0 || o->spares > NODES_MAX - (int64_t) ret->max_nodes)
+    if (o->spares < 0 || o->spares > RDZV_NODES_MAX - (int64_t) ret->max_nodes)
         return cc_fail(err, -EINVAL, "--spares %lld is out of range (0 to %u)", (long long) o->spares,
-                       NODES_MAX - ret->max_nodes);
+                       RDZV_NODES_MAX - ret->max_nodes);
     ret->n_spares = (unsigned) o->spares;
     return 0;
 }

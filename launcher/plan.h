@@ -69,6 +69,9 @@ struct plan_values {
     struct rdzvconf conf;
 };
 
+/* MAX of the --nnodes N or MIN:MAX; 0: plan_resolve() will say what is wrong with it. */
+unsigned plan_max_nodes(const char *text);
+
 /* random_id names the job when nobody else did; it is borrowed.  -EINVAL: one sentence for the user. */
 int plan_resolve(struct plan_values *ret, struct options *o, const char *random_id, struct cc_err *err);
 

@@ -6,8 +6,6 @@
 #include "agent/core/peers.h"
 #include "agent/core/rdzv.h"
 
-enum { RDZV_NODES_MAX = 65536 };
-
 #define RDZV_NEVER UINT64_MAX
 
 struct rdzv {

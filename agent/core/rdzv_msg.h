@@ -23,6 +23,8 @@ enum { /* room for texts, with their NUL; longer ones are cut by who fills them 
     RDZV_TEXT_MAX = 160,
 };
 
+enum { RDZV_NODES_MAX = 65536 }; /* of a job at one time, spares included */
+
 #define RDZV_NO_RANK UINT32_MAX
 
 /* The upper bits of a view's seq count the coordinators of the job, one after the other: each has its own clock. */
