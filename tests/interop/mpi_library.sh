@@ -105,7 +105,7 @@ as $maker
 export CCRUN_MPI=$maker
 MPI=none job 2 \$SUITE
 same 1 "\$status"
-has err 'mpi says that this is rank 0 of 1, but the init method that it is rank 0 of 2' 'was it started for this MPI library'
+matches err 'mpi says that this is rank 0 of 1, but the init method that it is rank [01] of 2: was it started for this MPI library'
 as $maker
 job 2 env WORLD_SIZE=3 \$SUITE
 same 1 "\$status"
