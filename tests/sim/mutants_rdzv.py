@@ -87,6 +87,7 @@ MUTANTS = [
     ('a failure is not said, only with the heartbeat', MEMBER, 'm->ops->describe(m->ctx, &m->cause);\n    say_hello(m, now);\n}',
      'm->ops->describe(m->ctx, &m->cause);\n}', None),
     ('who was done stays done', MEMBER, 'm->is_done = false;\n        say_hello(m, now);', 'say_hello(m, now);', None),
+    ('a lost coordinator is missed late', MEMBER, 'm->heard_at + m->cfg.lost_after', 'm->heard_at + 4 * m->cfg.lost_after', None),
     ('a lost coordinator is not missed', MEMBER, 'if (now >= silence_ends(m) && !m->is_orphan)', 'if (0)', None),
     ('a node that cannot stop its workers is used again', MEMBER, 'm->is_stuck = how == NODE_END_STUCK;', '', None),
     ('who it is is said only once', MEMBER, '.has_about = !m->is_known,', '.has_about = m->seq == 1,', None),
