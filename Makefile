@@ -136,11 +136,12 @@ static: $(BIN)/ccrun-static
 static-if-possible:
 	+$(Q)$(if $(SAN),:,$(MAKE) --no-print-directory static || echo '  without the static ccrun')
 
-# The images of scripts/docker, built by podman: minutes.
+# The images of scripts/docker, built by podman, and the manifests held against their schemas: minutes.
 .PHONY: check-images
 check-images:
 	$(Q)scripts/bootstrap build test images
-	+$(Q)CCRUN_REPEAT=50 $(MAKE) --no-print-directory check-functional TESTS=tests/functional/container_images.sh
+	+$(Q)CCRUN_REPEAT=50 $(MAKE) --no-print-directory check-functional \
+	    TESTS='tests/functional/container_images.sh tests/functional/container_kubernetes.sh'
 
 # Only where libpmix is: without it Open MPI is not served.  Its headers are not ours to keep free of warnings.
 $(OBJ)/backends/pmix_main.o $(OUT)/tidy/backends/pmix_main: ALL_CFLAGS += $(patsubst -I%,-isystem %,$(call pc,--cflags pmix))
