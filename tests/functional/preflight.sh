@@ -158,4 +158,22 @@ on 1 tc qdisc del dev eth0 root
 has b.err 'node 0 (node1) is slow: ' '; no node can be left out for that'
 nothing_left
 X
+
+it 'exclude, by ssh: who started the job ends with 0, as the workers that were left' <<'X'
+[ "$CCRUN_REPEAT" -ge 50 ] || skip 'only in a full run'
+command -v sshd >/dev/null || skip 'no sshd'
+lab heal all
+lab sshd all
+export CCRUN_PREFLIGHT_ARGS='--slow 0.2 --ops none --pair-size 256K'
+slow_down 3
+status=0
+on 1 env PATH="$NETLAB_DIR/bin:$PATH" "$CCRUN" --hosts node1:1,node2:1,node3:1 --nnodes 2:3 --preflight \
+    --preflight-policy exclude --no-python sh -c 'echo $RANK of $WORLD_SIZE: $(hostname)' >out 2>err || status=$?
+on 3 tc qdisc del dev eth0 root
+same 0 "$status"
+same '0 of 2: node1
+1 of 2: node2' "$(sort out)"
+has err 'preflight: node 2 (node3) is slow: ' '; this node leaves the job'
+nothing_left
+X
 done_testing
