@@ -6,6 +6,9 @@ fail() {
     exit 1
 }
 
+# not command...: it must fail.  A line that begins with ! is no test: sh -e does not look at it.
+not() { ! "$@" || fail "this did not fail: $*"; }
+
 # skip WHY: this machine cannot run the case, or the rest of it.
 skip() {
     echo "$*" >"$T.skip"

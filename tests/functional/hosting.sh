@@ -306,7 +306,7 @@ printf 'simsim, open\n' >other
 agent a 1 --rdzv-endpoint node1:29417 --rdzv-id run7 --job-token-file "$T/token"
 host=$pid
 wait_for 'grep -q "hosts the job" a.err'
-for task in $(pgrep -f 'rdzv-endpoint node1:2941[7]'); do ! grep -q libcrypto "/proc/$task/maps"; done # it costs more than an agent
+for task in $(pgrep -f 'rdzv-endpoint node1:2941[7]'); do not grep -q libcrypto "/proc/$task/maps"; done # it costs more than an agent
 agent b 2 --rdzv-endpoint node1:29417 --job-token-file "$T/other"
 ends $pid 2
 has b.err "ccrun: error: node1:29417: the secret of job 'run7', run by node1, is another one (--job-token-file)"

@@ -65,7 +65,7 @@ for rank in 0 1; do
     same 120005 "$(grep -az '^BIG=' env.$rank | wc -c)"
     grep -aqzx 'EMPTY=' env.$rank
 done
-! grep -aqzx 'HOME=/head' env.1
+not grep -aqzx 'HOME=/head' env.1
 grep -aqz '^SSH_CONNECTION=' env.1
 E
 
@@ -75,7 +75,7 @@ wait_for 'lab left 2 | grep -q "sleep 1000"'
 lab left 1 >ps
 lab left 2 >>ps
 same 1 "$(grep -c 'ssh .*-- node2' ps)"
-! grep 'ssh .*topsecret' ps
+not grep 'ssh .*topsecret' ps
 same 3 "$(grep -c topsecret ps)" # the head and two workers
 kill -TERM $pid
 ends $pid 143
