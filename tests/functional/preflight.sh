@@ -11,7 +11,7 @@ GLOO=${CCRUN%/*}/../lib/ccrun/libccrun-gloo.so
 [ -e "$GLOO" ] || skip 'libccrun was built without gloo'
 slow_down() { # slow_down HOST: what it sends
     on "$1" tc qdisc del dev eth0 root 2>/dev/null || true
-    on "$1" tc qdisc add dev eth0 root tbf rate 100mbit burst 64k latency 1s 2>/dev/null || skip 'this kernel shapes no traffic (tbf)'
+    on "$1" tc qdisc add dev eth0 root tbf rate 20mbit burst 32k latency 1s 2>/dev/null || skip 'this kernel shapes no traffic (tbf)'
 }
 three() { # three NODES option...: agents a, b and c on three hosts
     lab heal all
@@ -99,7 +99,7 @@ nothing_left
 X
 
 it 'refuse: a slow host is named on every host, and no worker starts' <<'X'
-export CCRUN_PREFLIGHT_ARGS='--slow 0.2 --ops none --pair-size 256K'
+export CCRUN_PREFLIGHT_ARGS='--slow 0.05 --ops none --pair-size 128K'
 slow_down 3
 three 3 --preflight
 for x in $a $b $c; do ends "$x" 75 60; done
@@ -112,7 +112,7 @@ nothing_left
 X
 
 it 'exclude: a slow host leaves the job, and the others start without it' <<'X'
-export CCRUN_PREFLIGHT_ARGS='--slow 0.2 --ops none --pair-size 256K'
+export CCRUN_PREFLIGHT_ARGS='--slow 0.05 --ops none --pair-size 128K'
 slow_down 3
 three 2:3 --preflight --preflight-policy exclude --rdzv-conf last_call_timeout=20
 ends "$c" 75 60
@@ -145,7 +145,7 @@ nothing_left
 X
 
 it 'exclude: the job is refused when too few would be left, or when the host of the job is to blame' <<'X'
-export CCRUN_PREFLIGHT_ARGS='--slow 0.2 --ops none --pair-size 256K'
+export CCRUN_PREFLIGHT_ARGS='--slow 0.05 --ops none --pair-size 128K'
 slow_down 3
 three 3:4 --preflight --preflight-policy exclude --rdzv-conf last_call_timeout=1
 for x in $a $b $c; do ends "$x" 75 60; done
@@ -164,7 +164,7 @@ it 'exclude, by ssh: who started the job ends with 0, as the workers that were l
 command -v sshd >/dev/null || skip 'no sshd'
 lab heal all
 lab sshd all
-export CCRUN_PREFLIGHT_ARGS='--slow 0.2 --ops none --pair-size 256K'
+export CCRUN_PREFLIGHT_ARGS='--slow 0.05 --ops none --pair-size 128K'
 slow_down 3
 status=0
 on 1 env PATH="$NETLAB_DIR/bin:$PATH" "$CCRUN" --hosts node1:1,node2:1,node3:1 --nnodes 2:3 --preflight \
