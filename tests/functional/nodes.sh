@@ -423,7 +423,7 @@ sees a '0/2:0'
 sees b '1/2:0'
 all_go
 well a b
-! grep -iE 'warning|fail|errno|cannot' a.err b.err
+not grep -iE 'warning|fail|errno|cannot' a.err b.err
 X
 
 it 'the endpoint may be any name or address of this machine (K15)' <<'X'
@@ -569,7 +569,7 @@ from=$(now_ms)
 all_go
 for i in $(count 32); do well "n$i"; done
 in_time "$from" 4000
-! grep -i reset n*.err
+not grep -i reset n*.err
 X
 
 it 'a soft limit of open files is no limit of nodes, and still the one of the workers' <<'X'

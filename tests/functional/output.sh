@@ -81,7 +81,7 @@ same '[0] 100%|#### [1] 100%|#### ' "$(sort out | tr '\n' ' ')"
 job 2 'i=0; while [ $i -lt 25 ]; do i=$((i + 1)); printf "%d%%|####\r" $i; sleep 0.1; done'
 [ "$(grep -c . out)" -ge 4 ] && [ "$(grep -c . out)" -le 8 ] || fail "$(cat out)"
 same 2 "$(grep -c '^25%|####$' out)"
-! grep -vE '^[0-9]+%\|####$' out
+not grep -vE '^[0-9]+%\|####$' out
 EOF
 
 it '--cr=keep passes every carriage return on' <<'EOF'

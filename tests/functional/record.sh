@@ -69,6 +69,6 @@ it 'says why it cannot record, before anything starts' <<'EOF'
 bg job "$CCRUN" --record /nowhere/it --no-python echo started
 wait_for '! alive $pid'
 has job.err "record the job in '/nowhere/it': No such file or directory"
-! grep -q started job.out
+not grep -q started job.out
 EOF
 done_testing
