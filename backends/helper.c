@@ -188,7 +188,8 @@ static int spawn_one(pid_t *ret, const char *program, char *const *argv, int rea
     return r;
 }
 
-/* Beside us, in the bin folder that belongs to our lib folder, on PATH. */
+/* Beside us, in the bin folder that belongs to our lib folder, on PATH.  It is looked for first: where
+ * vfork() is a fork, under valgrind or an emulator, posix_spawn() does not say that there is none. */
 static int spawn_helper(pid_t *ret, char *address, uint16_t port, int ready, int stop)
 {
     static const char *const places[] = { "ccrun-store", "../bin/ccrun-store", "../../bin/ccrun-store" };
@@ -199,7 +200,7 @@ static int spawn_helper(pid_t *ret, char *address, uint16_t port, int ready, int
 
     (void) snprintf(port_text, sizeof port_text, "%u", port);
     for (size_t i = 0; r == -ENOENT && i < CC_COUNT(places); i++)
-        if (selfpath(path, places[i]))
+        if (selfpath(path, places[i]) && access(path, X_OK) == 0)
             r = spawn_one(ret, path, argv, ready, stop);
     if (r == -ENOENT) {
         (void) snprintf(path, sizeof path, "ccrun-store");
