@@ -156,7 +156,8 @@ bg head "$batch" 2 "$CCRUN" --rdzv-conf keep_alive_interval=1,keep_alive_max_att
     sh -c 'echo $$ >pid.$RANK; echo up; while [ ! -e go ]; do sleep 0.02; done'
 head=$pid
 wait_for '[ "$(grep -cx up head.out)" = 2 ]'
-state() { sed 's/.*) //; s/ .*//' "/proc/$1/stat"; }
+# D: a shell that waits for its child's exec, and the child was stopped before that.
+state() { sed 's/.*) //; s/ .*//; s/D/T/' "/proc/$1/stat"; }
 kill -TSTP "$head"
 for p in "$head" $(cat pid.0 pid.1); do wait_for "[ \$(state $p) = T ]"; done
 from=$(now_ms)
