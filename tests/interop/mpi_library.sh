@@ -14,8 +14,12 @@ for maker in openmpi mpich; do
 done
 [ -n "$makers" ] || skip_all 'libccrun was built without MPI (libopenmpi-dev, libmpich-dev)'
 
+# One word, wherever the tree lies.
+printf '#!/bin/sh\nexec "$SUPPORT/collsuite" mpi "$@"\n' >"$SHARED/suite"
+chmod +x "$SHARED/suite"
+
 words <<'EOF'
-SUITE="$SUPPORT/collsuite mpi"
+SUITE="$SHARED/suite"
 # as MAKER: how ccrun serves its ranks, and which library they load.
 as() {
     LIBMPI=
