@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
