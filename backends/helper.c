@@ -1,7 +1,7 @@
 #include "backends/helper.h"
 
-#include <assert.h>
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
