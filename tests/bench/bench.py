@@ -806,9 +806,10 @@ def mpi_program(folder, maker):
 
 def mpi_hello_of(b, folder, maker):
     """A whole job of 8 ranks that say who they are, beside the launcher that its maker gives it."""
-    hello, (peer, command) = mpi_program(folder, maker), MPI_LAUNCHERS[maker]
+    hello, (peer, (launcher, *options)) = mpi_program(folder, maker), MPI_LAUNCHERS[maker]
     if not hello:
         return
+    launcher = shutil.which(launcher) # wall() searches no PATH
 
     def job(cmd):
         ms, status = wall([*cmd, hello, "hello"], limit=60)
@@ -817,7 +818,7 @@ def mpi_hello_of(b, folder, maker):
         return ms
 
     got = in_turn(b.runs, ccrun=lambda: job([b.ccrun, "--mpi", "auto", "--nproc-per-node", "8"]),
-                  peer=lambda: job([*command, "8"]))
+                  peer=lambda: job([launcher, *options, "8"]))
     b.report("MPI hello of %s, 8 ranks, the whole job" % maker, "ms", got["ccrun"], {peer: got["peer"]}, "<= 1 x",
              got["ccrun"] <= got["peer"])
 
