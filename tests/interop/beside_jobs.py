@@ -175,7 +175,13 @@ until(lambda: os.path.exists("said %d.0" % attempt))
 sys.exit(rank and attempt < 2)
 """,
         shows=["attempt_2/1/stdout.log", "attempt 2 rank 1: $TORCHELASTIC_RESTART_COUNT", "attempt 1 rank 0: $RANK"])
-failing("no_restart_left", ["--max-restarts=1", "-t3", "--log-dir=logs"], "say(str(attempt))\nif rank: sys.exit(3)\n" + HOLD,
+failing("no_restart_left", ["--max-restarts=1", "-t3", "--log-dir=logs"], """
+say(str(attempt))
+open("said %d.%d" % (attempt, rank), "w").close()
+if rank:
+    until(lambda: os.path.exists("said %d.0" % attempt))
+    sys.exit(3)
+""" + HOLD,
         shows=["attempt_1/1/stdout.log"])
 failing("raises", ["--log-dir=logs", "--event-log-handler=console"], RAISE, env={"TORCHELASTIC_ERROR_FILE": "@FOLDER@/parent.json"},
         shows=["attempt_0/1/error.json", "parent.json"])
