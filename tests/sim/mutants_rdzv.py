@@ -115,7 +115,7 @@ MUTANTS = [
     ('a successor forgets who had which rank', STATE, 'p->rank.previous = in.rank.previous;', '', None),
     ('a successor has a budget of its own', STATE, 'budget_state(r->budget, &f, now - h.saved_at);',
      '{ struct budget *b = budget_new(&r->cfg.budget, err); budget_state(b, &f, 0); budget_free(b); }', None),
-    ('nobody is blamed for being gone with the coordinator', STATE, 'p->seen = 0; /* should', '/* should', None),
+    ('nobody is blamed for being gone with the coordinator', STATE, 'p->seen = 0; /* should', 'p->seen += 0; /* should', None),
     ('the clock of another coordinator is taken for that of the last', MEMBER, 'if (is_another)\n        m->best_rtt = never;', '', None),
     ('a time by the clock of the predecessor is taken for one of ours', RDZV, '!h->has_cause || h->term ==', '1 || h->term ==',
      'the first sample of the new clock has an error too, for which a game allows; a unit test asks'),
