@@ -51,7 +51,7 @@ PIDFILE=$PWD/pid
 export PIDFILE
 expect_status 1 sh t.sh
 has out 'not ok 1 - leaks (status 125)' 'is left: sleep 31.5'
-! alive "$(cat pid)"
+! alive "$(cat pid)" || fail 'it is left'
 EOF
 
 it 'leaves nothing when the run is interrupted' <<'EOF'

@@ -29,12 +29,12 @@ lab sshd all
 reach() { on "$1" timeout 1 bash -c "exec 3<>/dev/tcp/node$2/22" 2>/dev/null; }
 reach 1 2
 lab cut 1 2
-! reach 1 2
+! reach 1 2 || fail 'the link is not cut'
 reach 1 3
 lab heal 1 2
 reach 1 2
 lab cut 3
-! reach 1 3
+! reach 1 3 || fail 'the link is not cut'
 lab heal all
 wait_for 'reach 1 3'
 E
@@ -42,7 +42,7 @@ E
 it 'lets a host lose its power and come back' <<'E'
 on 2 sh -c 'setsid sleep 1000 >/dev/null 2>&1 </dev/null &'
 lab kill 2
-! lab exec 2 true 2>/dev/null
+! lab exec 2 true 2>/dev/null || fail 'the host is still there'
 power_on 2
 same node2 "$(on 2 hostname)"
 nothing_left

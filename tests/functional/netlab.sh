@@ -222,7 +222,7 @@ for e in '[fd77::1]:29400' 'six.invalid:29400'; do
     wait_for '[ "$(ups "nodes=2" a b)" -eq 2 ]'
     all_go
     well a b
-    ! grep -iE 'warning|errno|unreachable' a.err b.err
+    ! grep -iE 'warning|errno|unreachable' a.err b.err || fail 'it complains'
 done
 rm -f go
 for i in 1 2; do on $i sh -c "ip addr add 10.77.0.$i/24 dev eth0 && sysctl -qw net.ipv6.conf.all.disable_ipv6=1"; done
@@ -232,7 +232,7 @@ host_agent b 2
 wait_for '[ "$(ups "nodes=2" a b)" -eq 2 ]'
 all_go
 well a b
-! grep -iE 'warning|errno|unreachable' a.err b.err
+! grep -iE 'warning|errno|unreachable' a.err b.err || fail 'it complains'
 for i in 1 2; do on $i sysctl -qw net.ipv6.conf.all.disable_ipv6=0; done
 nothing_left
 X

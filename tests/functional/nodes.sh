@@ -446,9 +446,9 @@ ENDPOINT=127.0.0.2:$PORT
 agent a
 agent b
 wait_for '[ "$(ups nodes=2 a b)" -eq 2 ]'
-! ss -Hltn "sport = :$PORT" | grep -v "127\.0\.0\.2:$PORT"
+! ss -Hltn "sport = :$PORT" | grep -v "127\.0\.0\.2:$PORT" || fail 'it listens where nobody asked it to'
 ss -Hltn "sport = :$PORT" | grep -q "127\.0\.0\.2:$PORT"
-! ss -Hltnp | grep -E '"ccrun"' | grep -vE '127\.0\.0\.[0-9]+:|\[::1\]:'
+! ss -Hltnp | grep -E '"ccrun"' | grep -vE '127\.0\.0\.[0-9]+:|\[::1\]:' || fail 'it listens where other machines come'
 all_go
 well a b
 X

@@ -53,7 +53,7 @@ it 'has the uneven tasks of the batch script for workers, and all parts of a het
 batch -N3 -n5 <<S
 echo "\$SLURM_TASKS_PER_NODE"
 "$CCRUN" --no-python sh -c '$who'
-! srun "$CCRUN" --no-python touch started
+! srun "$CCRUN" --no-python touch started || fail 'an uneven step was accepted'
 srun "$CCRUN" --nnodes 5 --no-python sh -c '$who'
 S
 ended COMPLETED

@@ -89,7 +89,7 @@ nodes 2
 agent a
 hosts a
 refused() { # option...
-    ! "$PYTHON" -m torch.distributed.run --nnodes 2 "$@" --no-python true >t.out 2>&1
+    ! "$PYTHON" -m torch.distributed.run --nnodes 2 "$@" --no-python true >t.out 2>&1 || fail 'an agent of torchrun was let in'
 }
 refused --rdzv-backend c10d --rdzv-endpoint "$ENDPOINT"
 same 1 "$(grep -c 'is an agent of torchrun.* start ccrun on all its nodes' a.err)"
