@@ -400,13 +400,17 @@ static uint64_t settled_at(const struct rdzv *r)
 /* When all have told, or have had time to: what ended the round, and who pays for it. */
 static void judge(struct rdzv *r, uint64_t now)
 {
+    size_t n = strnlen(r->why.text, 90);
+
     if (r->is_judged || (r->n_unreported > 0 && now < settled_at(r)))
         return;
     r->is_judged = true;
     changed(r);
     if (r->has_loss && r->why.kind == RDZV_CAUSE_LOST) {
-        if (r->n_rejoins++ >= r->cfg.max_rejoins)
+        if (r->n_rejoins++ >= r->cfg.max_rejoins) {
+            (void) snprintf(r->why.text + n, sizeof(r->why.text) - n, "; --max-rejoins %u is spent", r->cfg.max_rejoins);
             end(r, now, RDZV_CAUSE_LOST);
+        }
     } else if (r->has_failure) {
         judge_failure(r, now);
     }
@@ -414,17 +418,16 @@ static void judge(struct rdzv *r, uint64_t now)
 
 static void give_up(struct rdzv *r, uint64_t now)
 {
-    char why[RDZV_TEXT_MAX];
+    size_t n = strnlen(r->why.text, 90);
 
     if (r->has_why) {
-        (void) snprintf(why, sizeof(why), "%.90s; %u of at least %u nodes are left", r->why.text, r->n_ready, r->cfg.min_nodes);
+        (void) snprintf(r->why.text + n, sizeof(r->why.text) - n, "; %u of at least %u nodes are left", r->n_ready, r->cfg.min_nodes);
     } else {
         set_why(r, now, RDZV_EXIT_AGAIN, "");
         r->why.kind = RDZV_CAUSE_TIMEOUT;
-        (void) snprintf(why, sizeof(why), "%u of at least %u nodes came in %llu s", r->n_ready, r->cfg.min_nodes,
+        (void) snprintf(r->why.text, sizeof(r->why.text), "%u of at least %u nodes came in %llu s", r->n_ready, r->cfg.min_nodes,
                         (unsigned long long) (now - r->gather_since) / 1000);
     }
-    memcpy(r->why.text, why, sizeof(why));
     end(r, now, r->why.kind == RDZV_CAUSE_WORKER ? RDZV_CAUSE_LOST : r->why.kind);
 }
 
@@ -504,7 +507,7 @@ static void lose(struct rdzv *r, struct peer *p, uint64_t now)
 /* Who works on, or would have, will not: worth a word when nothing else ended the round. */
 static void note_leaver(struct rdzv *r, uint64_t now, const struct peer *p, enum rdzv_node_phase phase)
 {
-    struct rdzv_cause c = { .kind = RDZV_CAUSE_STOPPED, .round = r->active_round, .at = now, .rank = RDZV_NO_RANK, .code = 1 };
+    struct rdzv_cause c = { .kind = RDZV_CAUSE_STOPPED, .round = r->active_round, .at = now, .rank = RDZV_NO_RANK, .code = RDZV_EXIT_AGAIN };
 
     memcpy(c.host, p->host, sizeof(c.host));
     (void) snprintf(c.text, sizeof(c.text), "the node was stopped");
@@ -549,9 +552,7 @@ static void retire(struct rdzv *r, struct peer *p, uint64_t now, const struct rd
     has_ended = p->is_leaving && end_without_host(r, p, now);
     if (is_gone)
         drop(r, p);
-    if (has_ended)
-        return;
-    if (was_in_round)
+    if (was_in_round && !has_ended)
         member_gone(r, now);
     else if (r->phase == RDZV_GATHER)
         check_gather(r, now);

@@ -146,8 +146,8 @@ wait_for '[ "$(ups "nodes=2 .*count=1" b c)" -eq 2 ]' 20
 rm -f fail.2
 fails 1
 wait_for '! alive $b $c'
-! wait $b
-! wait $c
+not wait $b
+not wait $c
 matches b.err 'exit code 1|exited with code 1'
 end_etcd 1
 X

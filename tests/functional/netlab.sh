@@ -204,7 +204,7 @@ all_go
 well a b
 host_agent a 1 --node-rank 0 --iface nosuch0
 wait_for '! alive $a'
-! wait $a
+not wait $a
 has a.err nosuch0
 on 1 ip link del fast0
 nothing_left

@@ -362,6 +362,7 @@ Test(rdzv, a_loss_has_a_budget_of_its_own)
     obey(&g, 3);
     cr_expect_eq(g.view[1].phase, RDZV_ENDED);
     cr_expect_eq(g.view[1].cause.kind, RDZV_CAUSE_LOST);
+    cr_expect_str_eq(g.view[1].cause.text, "node 1 was lost; --max-rejoins 0 is spent");
     rdzv_free(g.r);
 }
 

@@ -148,6 +148,7 @@ Test(rdzv_end, who_stopped_the_job_is_named_though_a_worker_had_failed_before)
     cr_expect_eq(g.view[1].cause.kind, RDZV_CAUSE_STOPPED);
     cr_expect_str_eq(g.view[1].cause.host, "h1");
     cr_expect_str_eq(g.view[1].cause.text, "the node was stopped");
+    cr_expect_eq(g.view[1].cause.code, RDZV_EXIT_AGAIN);
     rdzv_free(g.r);
 }
 
