@@ -78,4 +78,22 @@ git init -q . && git -c user.name=a -c user.email=a@b.invalid commit -q --allow-
 same "$(git -C "$LIB" rev-parse HEAD | cut -c1-12)" "$(cd ccrun-* && scripts/commit)"
 EOF
 
+git -C "$LIB" rev-parse HEAD >/dev/null 2>&1 &&
+    it 'the packages name who builds them, or nobody in particular' <<'EOF'
+named() { # named NAME=VALUE...: and no other user
+    (unset DEBFULLNAME DEBEMAIL; env GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0='Git User' GIT_CONFIG_KEY_1=user.email \
+        GIT_CONFIG_VALUE_1=git@example.org "$@" "$LIB/../../scripts/release" -o "$T/made" maintainer)
+}
+same 'Git User <git@example.org>' "$(named)"
+same 'Grace H. Ö <g@example.org>' "$(named DEBFULLNAME='Grace H. Ö' DEBEMAIL=g@example.org)"
+same 'Ada <ada@example.org>' "$(named DEBEMAIL='Ada <ada@example.org>')"
+nobody=$(sed -n 's/^Maintainer: //p' "$LIB/../../scripts/debian/control")
+matches /dev/stdin '^.+ <.+@.+[.]invalid>$' <<N
+$nobody
+N
+for bad in root@localhost '' 'a b@example.org' 'a@b@example.org' 'x@example.org|y' 'x&@example.org' 'a\b@example.org'; do
+    same "$nobody" "$(named GIT_CONFIG_VALUE_1="$bad")"
+done
+EOF
+
 done_testing
