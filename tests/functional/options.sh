@@ -259,15 +259,36 @@ _ccrun
 echo "${COMPREPLY[@]}"
 X
 same '--nproc-per-node,keep,' "$(bash try | tr '\n' ,)"
+bash -c '. ./complete; complete -p ccrun' >out
+has out '-F _ccrun' ccrun
 EOF
 
-it 'completes for zsh and fish' <<'EOF'
+it 'completes in zsh' <<'EOF'
 "$CCRUN" --dump=zsh >_ccrun
-"$CCRUN" --dump=fish >ccrun.fish
 has _ccrun '#compdef ccrun' "--nproc-per-node=[" ":value:(auto keep)"
+command -v zsh >/dev/null || skip 'no zsh'
+cat >.zshrc <<'X'
+PS1='> '
+fpath=("$ZDOTDIR" $fpath)
+autoload -Uz compinit
+compinit -u -D
+ccrun() { print -r -- "said: ${(j:|:)@}" }
+X
+touch a-script.py
+ZDOTDIR=$PWD TERM=dumb expect_status 0 "$SUPPORT/onpty" 'wait=> ' 'send=ccrun --start-me\t' wait=thod 'send=sp\t' 'wait=spawn' \
+    'send=a-scr\t' 'wait=ipt.py' 'send=--start-me\n' 'wait=said:' 'send=exit\n' -- zsh -d -i
+has out 'said: --start-method=spawn|a-script.py|--start-me'
+EOF
+
+it 'completes in fish' <<'EOF'
+"$CCRUN" --dump=fish >ccrun.fish
 has ccrun.fish 'complete -c ccrun -l nproc-per-node -r' "-f -a 'auto keep'"
-if command -v zsh >/dev/null; then zsh -n _ccrun; fi
-if command -v fish >/dev/null; then fish -n ccrun.fish; fi
+command -v fish >/dev/null || skip 'no fish'
+fish() { HOME=$PWD command fish --no-config -c "source ccrun.fish; complete -C '$1'" | cut -f1; }
+same --nproc-per-node "$(fish 'ccrun --nproc-p')"
+same 'fork forkserver spawn' "$(fish 'ccrun --start-method ' | sort | paste -sd' ')"
+touch a-script.py
+same a-script.py "$(fish 'ccrun --verbose a-scr')"
 EOF
 
 it 'writes OPTIONS of its manual page, which has no fault' <<'EOF'
