@@ -28,6 +28,18 @@ END
 }
 make_roots >"$TOP/roots.log" 2>&1 || skip_all 'a musl image needs busybox-static and musl-gcc'
 
+cat >"$SHARED/dns.py" <<'END'
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", 53))
+print("serving", flush=True)
+while True: # every name has one address
+    q, to = s.recvfrom(512)
+    end = q.index(b"\0", 12) + 5
+    a = b"\xc0\x0c\0\1\0\1\0\0\0\1\0\4\x7f\0\0\1" if q[end - 4:end - 2] == b"\0\1" else b""
+    s.sendto(q[:2] + b"\x81\x80\0\1" + (b"\0\1" if a else b"\0\0") + b"\0\0\0\0" + q[12:end] + a, to)
+END
+
 words <<'END'
 image() { # image NAME: where the containers that follow have their root
     CTR_ROOT=$SHARED/$1
@@ -67,16 +79,6 @@ same 'rank 0,rank 1,' "$(sort out | tr '\n' ,)"
 E
 
 it 'finds names in files and by DNS, whatever nsswitch.conf wants' <<'E'
-cat >dns.py <<'END'
-import socket
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.bind(("127.0.0.1", 53))
-while True: # every name has one address
-    q, to = s.recvfrom(512)
-    end = q.index(b"\0", 12) + 5
-    a = b"\xc0\x0c\0\1\0\1\0\0\0\1\0\4\x7f\0\0\1" if q[end - 4:end - 2] == b"\0\1" else b""
-    s.sendto(q[:2] + b"\x81\x80\0\1" + (b"\0\1" if a else b"\0\0") + b"\0\0\0\0" + q[12:end] + a, to)
-END
 cat >inside <<'END'
 echo 'hosts: resolve [!UNAVAIL=return] mymachines mdns4_minimal [NOTFOUND=return] files dns' >/etc/nsswitch.conf
 echo 'nameserver 127.0.0.1' >/etc/resolv.conf
@@ -87,7 +89,7 @@ for name in in-a-file by-dns.example; do
     timeout 20 "$1" --nnodes 1 --spares 1 --rdzv-endpoint "$name:29400" --no-python sh -c 'echo "up $MASTER_ADDR"' 2>&1
 done
 END
-expect_status 0 ctr names sh "$T/inside" "$STATIC" "$T"
+expect_status 0 ctr names sh "$T/inside" "$STATIC" "$SHARED"
 same 2 "$(grep -c '^up ' out)"
 same 2 "$(grep -c 'hosts the job, at 127.0.0.1:29400' out)"
 image musl
@@ -96,6 +98,15 @@ echo '127.0.0.1 in-a-file' >"$CTR_ROOT/etc/hosts"
 expect_status 0 ctr names /ccrun --nnodes 1 --spares 1 --rdzv-endpoint in-a-file:29400 --no-python /bin/hello
 has err 'hosts the job, at 127.0.0.1:29400'
 has out 'rank 0 of 1'
+command -v ip >/dev/null || skip "the rest needs the program 'ip'"
+bg dns unshare --net sh -c 'ip link set lo up && exec python3 "$0"' "$SHARED/dns.py"
+wait_for 'grep -q serving dns.out'
+echo 'nameserver 127.0.0.1' >"$CTR_ROOT/etc/resolv.conf"
+NETNS=/proc/$pid/ns/net expect_status 0 ctr names /ccrun --nnodes 1 --spares 1 --rdzv-endpoint by-dns.example:29400 --no-python /bin/hello
+has err 'hosts the job, at 127.0.0.1:29400'
+has out 'rank 0 of 1'
+kill $pid
+ends $pid 143
 E
 
 it 'counts GPUs by what the container shows, without a driver library' <<'E'
