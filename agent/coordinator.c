@@ -142,14 +142,22 @@ static void save(struct coordinator *c, uint64_t now)
     c->ops->save(c->ctx, newest, c->state, rdzv_save(c->rdzv, now, c->state));
 }
 
+bool coordinator_is_saved(const struct coordinator *c)
+{
+    uint64_t vital;
+
+    (void) rdzv_changes(c->rdzv, &vital);
+    return !c->state || vital <= c->saved;
+}
+
 /* True: it is kept, or there is no memory and the next heartbeat asks again. */
 static bool hold(struct coordinator *c, struct held **h, const struct rdzv_view *v)
 {
     uint64_t vital;
 
-    (void) rdzv_changes(c->rdzv, &vital);
-    if (!c->state || vital <= c->saved)
+    if (coordinator_is_saved(c))
         return false;
+    (void) rdzv_changes(c->rdzv, &vital);
     if (!*h)
         *h = malloc(sizeof **h);
     if (*h) {

@@ -51,6 +51,9 @@ void coordinator_hello(struct coordinator *c, uint64_t now, const struct rdzv_he
 
 void coordinator_saved(struct coordinator *c, uint64_t version);
 
+/* Whether a successor would know all that matters; true where there can be none. */
+bool coordinator_is_saved(const struct coordinator *c);
+
 void     coordinator_status(const struct coordinator *c, struct rdzv_status *ret);
 unsigned coordinator_links(const struct coordinator *c); /* agents that are connected */
 

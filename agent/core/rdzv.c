@@ -712,7 +712,7 @@ static void decline(struct rdzv *r, const struct rdzv_event *ev)
         return;
     }
     r->n_declined++;
-    changed(r);
+    changed_vitally(r); /* it says so once, and is not there to say it again */
     n_left = r->cfg.expected + r->cfg.n_spares;
     n_left = n_left > r->n_declined ? n_left - r->n_declined : 0;
     if (!is_host && (n_left >= r->cfg.min_nodes || r->n_ready >= r->cfg.min_nodes)) {

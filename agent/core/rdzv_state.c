@@ -6,7 +6,7 @@
 #include "agent/core/rdzv_inside.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     HEAD_MAX = 512 + 4 * FIELDS_CAUSE_MAX + BUDGET_STATE_MAX + RANKS_MAX_ROLES * (2 + RDZV_ROLE_MAX),
     PEER_MAX = 56 + RDZV_HOST_MAX + RDZV_ADDR_MAX,
 };
@@ -57,6 +57,7 @@ static void job(struct fields *f, struct rdzv *r)
     fields_u32(f, &r->active_round);
     fields_u32(f, &r->n_members);
     fields_u32(f, &r->n_rejoins);
+    fields_u32(f, &r->n_declined);
     fields_u64(f, &r->started_at);
     fields_u64(f, &r->gather_since);
     fields_u64(f, &r->not_before);

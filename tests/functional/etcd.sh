@@ -191,6 +191,59 @@ well a b c
 end_etcd 1
 X
 
+it 'a node that lacks the program is not waited for: not by who is elected after it, nor after the host that it told' <<'X'
+members 1
+mkdir with
+ln -s "$SUPPORT/puppet" with/work
+WORKER=work
+has_it="env PATH=$PWD/with:$PATH"
+job() { # NODES
+    rm -f go ./?.out
+    nodes "$1" --rdzv-backend etcd --rdzv-endpoint "$ENDPOINTS" --rdzv-id "job$(now_ms)" --exit-barrier-timeout 20 \
+        --rdzv-conf last_call_timeout=40
+}
+lacks_it() { AROUND= && agent "$@" && AROUND=$has_it; }
+job 2 # it is elected, and needed
+lacks_it a
+hosts a
+agent b
+ends $b 127
+ends $a 127
+matches b.err '^ccrun: the job has ended: .*: .*work'
+job 2 # the same, but it is killed before it can tell
+lacks_it a
+hosts a
+kill -9 "$a"
+agent b
+ends $b 127 20
+matches b.err '^ccrun: the job has ended: .*: .*work'
+job 2:3 # it is elected, and not needed
+lacks_it a
+ends $a 127
+from=$(now_ms)
+agent b
+agent c
+wait_for '[ "$(ups "nodes=2 " b c)" -eq 2 ]' 30
+in_time "$from" 20000
+all_go
+well b c
+job 2:3 # another is elected, is told, and is killed
+agent a
+hosts a
+lacks_it d
+ends $d 127
+matches a.err '^ccrun: the agent at .* takes no part: .*work'
+kill -9 "$a"
+from=$(now_ms)
+agent b
+agent c
+wait_for '[ "$(ups "nodes=2 " b c)" -eq 2 ]' 30
+in_time "$from" 20000
+all_go
+well b c
+end_etcd 1
+X
+
 it 'TLS: a certificate of ours, of another authority, for another host, and none where one is asked for' <<'X'
 command -v openssl >/dev/null || skip 'there is no openssl'
 authority ca

@@ -155,6 +155,43 @@ Test(rdzv_state, a_successor_begins_a_new_round_in_which_survivors_keep_their_ra
     close_game(&g);
 }
 
+static void decline(struct game *g, unsigned node)
+{
+    struct rdzv_cause why = { .kind = RDZV_CAUSE_LOST, .rank = RDZV_NO_RANK, .code = 127, .text = "no t.py" };
+
+    say(g, node, RDZV_NODE_GONE, 0, &why);
+}
+
+Test(rdzv_state, who_has_declined_is_not_waited_for_by_a_successor_either)
+{
+    struct game   g;
+    struct cc_err err;
+    uint64_t      vital, before;
+
+    open_game(&g, 2, 4);
+    say(&g, 1, RDZV_NODE_READY, 0, NULL);
+    (void) rdzv_changes(g.r, &before);
+    decline(&g, 3);
+    (void) rdzv_changes(g.r, &vital);
+    cr_assert_gt(vital, before, "what is said once is saved at once");
+    save(&g);
+    cr_assert_eq(take_over(&g, 5000, &err), 0, "%s", err.msg);
+    decline(&g, 4);
+    form(&g, 1, 2);
+    cr_assert_eq(status_of(&g).phase, RDZV_ACTIVE, "all that may come are there: no last call");
+    cr_assert_eq(status_of(&g).n_members, 2);
+    close_game(&g);
+
+    open_game(&g, 2, 3);
+    decline(&g, 3);
+    save(&g);
+    cr_assert_eq(take_over(&g, 5000, &err), 0, "%s", err.msg);
+    decline(&g, 2);
+    cr_assert_eq(status_of(&g).phase, RDZV_ENDED, "one of at least two is left to come");
+    cr_assert_eq(status_of(&g).cause.code, 127);
+    close_game(&g);
+}
+
 Test(rdzv_state, there_is_one_budget_for_all_coordinators)
 {
     struct rdzv_cause why = { .kind = RDZV_CAUSE_WORKER, .rank = 1, .code = 1, .text = "exit code 1" };
