@@ -2,9 +2,9 @@
  *
  * The group (pg.c) has checked a call before run() or start() sees it: ranks, types and ops are in range,
  * buffers are there, count x size fits, timeout_ms is not 0, a group of one rank with no peer is not special.
- * It calls one of open, run, start and close at a time; poll() and abort() may come from other threads
- * meanwhile.  After a failure of run() or poll() it calls abort(), so that the peers learn of it, and then
- * only close().
+ * It calls one of open, run, start and close at a time; poll() and abort(), and start() where starts_beside
+ * is set, may come from other threads meanwhile.  After a failure of run() or poll() it calls abort(), so
+ * that the peers learn of it, and then only close().
  *
  * A backend says in err what failed and which peer it was; the group puts its name, the rank and the
  * operation in front.  Codes are those of ccrun.h.  -EINVAL and -ENOTSUP promise that nothing was sent.
@@ -34,8 +34,10 @@ struct backend_cfg {
 
 struct backend {
     const char *name;
-    bool needs_store; /* rank and size come from the init method and ranks meet in the store; else open()
-                         finds out */
+    bool needs_store;   /* rank and size come from the init method and ranks meet in the store; else open()
+                           finds out */
+    bool starts_beside; /* start() may be called during run(): where it leaves collectives to a thread, that
+                           is in run() until all have come, which some may do only after another message */
 
     int max_size; /* 0: no limit */
 

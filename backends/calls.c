@@ -243,14 +243,16 @@ static int begin(struct ccrun_pg *pg, struct ccrun_request *q, struct cc_err *er
 
     if (!pg->backend->start)
         return -ENOSYS;
-    (void) pthread_mutex_lock(&pg->turn);
+    if (!pg->backend->starts_beside)
+        (void) pthread_mutex_lock(&pg->turn);
     r = check_state(pg, &q->call, err);
     if (r == 0) {
         r = pg->backend->start(pg->b, &q->call, timeout_of(pg, &q->call), &q->handle, err);
         if (r < 0 && r != -ENOSYS)
             r = conclude(pg, &q->call, r, err);
     }
-    (void) pthread_mutex_unlock(&pg->turn);
+    if (!pg->backend->starts_beside)
+        (void) pthread_mutex_unlock(&pg->turn);
     return r;
 }
 

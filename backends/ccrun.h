@@ -161,7 +161,7 @@ struct ccrun_call {
 
 int ccrun_run(struct ccrun_pg *pg, const struct ccrun_call *call);
 /* Requests of a group are worked off in the order in which they were started, SEND and RECV beside each
- * other. */
+ * other and, but over nccl, beside the rest. */
 int ccrun_start(struct ccrun_request **ret, struct ccrun_pg *pg, const struct ccrun_call *call);
 /* 1: done, ccrun_wait() will not wait; 0: not yet. */
 int ccrun_test(struct ccrun_request *request);

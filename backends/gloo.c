@@ -351,6 +351,7 @@ static void gloo_close(void *ctx)
 const struct backend backend_gloo = {
     .name = "gloo",
     .needs_store = true,
+    .starts_beside = true,
     .probe = gloo_probe,
     .open = gloo_open,
     .run = gloo_run,

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +27,10 @@ struct lane {
 };
 
 struct ref {
-    struct keystore *store;
+    struct keystore *store, *messages; /* two connections: a wait holds one up */
     int              rank, size;
-    uint64_t         seq; /* of the collective that is under way */
+    uint64_t         seq;  /* of the collective that is under way */
+    pthread_mutex_t  lock; /* of the lanes */
     struct lane     *lanes;
     size_t           n_lanes;
 };
@@ -78,7 +80,7 @@ static size_t n_pieces(size_t bytes)
     return bytes / CHUNK + (bytes % CHUNK > 0);
 }
 
-static int post(struct ref *b, const char *name, const void *data, size_t bytes, struct cc_err *err)
+static int post(struct keystore *s, const char *name, const void *data, size_t bytes, struct cc_err *err)
 {
     int r = 0;
 
@@ -86,13 +88,13 @@ static int post(struct ref *b, const char *name, const void *data, size_t bytes,
         char key[KEY_MAX + 24];
 
         (void) snprintf(key, sizeof key, "%s/%zu", name, i);
-        r = keystore_set(b->store, key,
+        r = keystore_set(s, key,
                          (struct cc_bytes){ (const uint8_t *) data + i * CHUNK, piece_size(bytes, i) }, err);
     }
     return r;
 }
 
-static int fetch_piece(struct ref *b, const char *name, int peer, void *to, size_t bytes, size_t i,
+static int fetch_piece(struct keystore *s, const char *name, int peer, void *to, size_t bytes, size_t i,
                        const struct until *u, struct cc_err *err)
 {
     char          key[KEY_MAX + 24];
@@ -101,7 +103,7 @@ static int fetch_piece(struct ref *b, const char *name, int peer, void *to, size
     int           r;
 
     (void) snprintf(key, sizeof key, "%s/%zu", name, i);
-    r = late(keystore_get(b->store, key, left_of(u), &v, err), peer, u, err);
+    r = late(keystore_get(s, key, left_of(u), &v, err), peer, u, err);
     if (r == 0 && cc_buf_len(&v) != size)
         r = cc_fail(err, -EPROTO, "rank %d sent %zu bytes where %zu are expected", peer, cc_buf_len(&v),
                     size);
@@ -111,23 +113,23 @@ static int fetch_piece(struct ref *b, const char *name, int peer, void *to, size
     return r;
 }
 
-static int fetch(struct ref *b, const char *name, int peer, void *to, size_t bytes, const struct until *u,
-                 struct cc_err *err)
+static int fetch(struct keystore *s, const char *name, int peer, void *to, size_t bytes,
+                 const struct until *u, struct cc_err *err)
 {
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < n_pieces(bytes); i++)
-        r = fetch_piece(b, name, peer, (char *) to + i * CHUNK, bytes, i, u, err);
+        r = fetch_piece(s, name, peer, (char *) to + i * CHUNK, bytes, i, u, err);
     return r;
 }
 
-static void forget(struct ref *b, const char *name, size_t bytes)
+static void forget(struct keystore *s, const char *name, size_t bytes)
 {
     for (size_t i = 0; i < n_pieces(bytes); i++) {
         char key[KEY_MAX + 24];
 
         (void) snprintf(key, sizeof key, "%s/%zu", name, i);
-        (void) keystore_delete(b->store, key, NULL);
+        (void) keystore_delete(s, key, NULL);
     }
 }
 
@@ -209,7 +211,7 @@ static int reduce_part(struct ref *b, const struct ccrun_call *call, int part, c
             if (from == b->rank)
                 memcpy(at, (const char *) own + i * CHUNK, size);
             else
-                r = fetch_piece(b, name_of(b, from, part, name), from, at, bytes, i, u, err);
+                r = fetch_piece(b->store, name_of(b, from, part, name), from, at, bytes, i, u, err);
             if (r == 0 && from > 0)
                 reduce(sum, sum, next, size / width);
         }
@@ -235,7 +237,7 @@ static int post_parts(struct ref *b, const struct ccrun_call *call, size_t bytes
 
     for (int i = 0; r == 0 && i < b->size; i++)
         if (i != b->rank)
-            r = post(b, name_of(b, b->rank, i, name), part_of(call, i, bytes), bytes, err);
+            r = post(b->store, name_of(b, b->rank, i, name), part_of(call, i, bytes), bytes, err);
     return r;
 }
 
@@ -246,11 +248,12 @@ static int post_own(struct ref *b, const struct ccrun_call *call, size_t bytes, 
 
     switch (call->what) {
     case CCRUN_ALL_REDUCE:
-    case CCRUN_ALL_GATHER: return post(b, name_of(b, b->rank, ALL, name), call->send, bytes, err);
+    case CCRUN_ALL_GATHER: return post(b->store, name_of(b, b->rank, ALL, name), call->send, bytes, err);
     case CCRUN_REDUCE:
-    case CCRUN_GATHER: return is_root ? 0 : post(b, name_of(b, b->rank, ALL, name), call->send, bytes, err);
+    case CCRUN_GATHER:
+        return is_root ? 0 : post(b->store, name_of(b, b->rank, ALL, name), call->send, bytes, err);
     case CCRUN_BROADCAST:
-        return is_root ? post(b, name_of(b, b->rank, ALL, name), call->recv, bytes, err) : 0;
+        return is_root ? post(b->store, name_of(b, b->rank, ALL, name), call->recv, bytes, err) : 0;
     case CCRUN_SCATTER: return is_root ? post_parts(b, call, bytes, err) : 0;
     case CCRUN_REDUCE_SCATTER:
     case CCRUN_ALL_TO_ALL: return post_parts(b, call, bytes, err);
@@ -272,7 +275,7 @@ static int collect(struct ref *b, const struct ccrun_call *call, int part, const
         char *to = (char *) call->recv + (size_t) i * bytes;
 
         if (i != b->rank)
-            r = fetch(b, name_of(b, i, part, name), i, to, bytes, u, err);
+            r = fetch(b->store, name_of(b, i, part, name), i, to, bytes, u, err);
         else if (bytes > 0)
             memmove(to, own, bytes);
     }
@@ -295,10 +298,12 @@ static int read_others(struct ref *b, const struct ccrun_call *call, size_t byte
     case CCRUN_ALL_TO_ALL: return collect(b, call, b->rank, part_of(call, b->rank, bytes), bytes, u, err);
     case CCRUN_BROADCAST:
         return is_root ? 0
-                       : fetch(b, name_of(b, call->peer, ALL, name), call->peer, call->recv, bytes, u, err);
+                       : fetch(b->store, name_of(b, call->peer, ALL, name), call->peer, call->recv, bytes, u,
+                               err);
     case CCRUN_SCATTER:
         if (!is_root)
-            return fetch(b, name_of(b, call->peer, b->rank, name), call->peer, call->recv, bytes, u, err);
+            return fetch(b->store, name_of(b, call->peer, b->rank, name), call->peer, call->recv, bytes, u,
+                         err);
         if (bytes > 0)
             memmove(call->recv, part_of(call, b->rank, bytes), bytes);
         return 0;
@@ -328,14 +333,13 @@ static int run_collective(struct ref *b, const struct ccrun_call *call, const st
         r = leave(b, u, err);
     for (int i = ALL; r == 0 && i < b->size; i++)
         if (call->what != CCRUN_BARRIER && i != b->rank)
-            forget(b, name_of(b, b->rank, i, name), bytes);
+            forget(b->store, name_of(b, b->rank, i, name), bytes);
     return r;
 }
 
 /* ---- one to one */
 
-/* The number of the next message; -ENOMEM. */
-static int next_in_lane(struct ref *b, int peer, int tag, bool is_out, uint64_t *ret, struct cc_err *err)
+static int count_in_lane(struct ref *b, int peer, int tag, bool is_out, uint64_t *ret, struct cc_err *err)
 {
     struct lane *more;
 
@@ -356,6 +360,17 @@ static int next_in_lane(struct ref *b, int peer, int tag, bool is_out, uint64_t 
     return 0;
 }
 
+/* The number of the next message; -ENOMEM. */
+static int next_in_lane(struct ref *b, int peer, int tag, bool is_out, uint64_t *ret, struct cc_err *err)
+{
+    int r;
+
+    (void) pthread_mutex_lock(&b->lock);
+    r = count_in_lane(b, peer, tag, is_out, ret, err);
+    (void) pthread_mutex_unlock(&b->lock);
+    return r;
+}
+
 static const char *message_name(int from, int to, int tag, uint64_t n, char buf[KEY_MAX])
 {
     (void) snprintf(buf, KEY_MAX, "p/%d/%d/%d/%" PRIu64, from, to, tag, n);
@@ -369,7 +384,7 @@ static int send_one(struct ref *b, const struct ccrun_call *call, struct cc_err 
     int      r = next_in_lane(b, call->peer, call->tag, true, &n, err);
 
     return r < 0 ? r
-                 : post(b, message_name(b->rank, call->peer, call->tag, n, name), call->send,
+                 : post(b->messages, message_name(b->rank, call->peer, call->tag, n, name), call->send,
                         call->count * type_size(call->type), err);
 }
 
@@ -381,9 +396,9 @@ static int receive_one(struct ref *b, const struct ccrun_call *call, uint64_t n,
     int    r;
 
     (void) message_name(call->peer, b->rank, call->tag, n, name);
-    r = fetch(b, name, call->peer, call->recv, bytes, u, err);
+    r = fetch(b->messages, name, call->peer, call->recv, bytes, u, err);
     if (r == 0)
-        forget(b, name, bytes);
+        forget(b->messages, name, bytes);
     return r;
 }
 
@@ -440,7 +455,7 @@ static int ref_poll(void *ctx, void *handle, uint64_t wait_ms, struct cc_err *er
     if (!h->is_done && h->call.count > 0) {
         (void) snprintf(key, sizeof key, "%s/0",
                         message_name(h->call.peer, b->rank, h->call.tag, h->n, name));
-        r = keystore_wait(b->store, &one, 1, wait_ms < left ? wait_ms : left, err);
+        r = keystore_wait(b->messages, &one, 1, wait_ms < left ? wait_ms : left, err);
         if (r == -ETIMEDOUT && left > wait_ms)
             return -EAGAIN;
         r = late(r, h->call.peer, &all, err);
@@ -457,7 +472,9 @@ static void ref_close(void *ctx)
 {
     struct ref *b = ctx;
 
+    (void) keystore_free(b->messages);
     (void) keystore_free(b->store);
+    (void) pthread_mutex_destroy(&b->lock);
     free(b->lanes);
     free(b);
 }
@@ -467,6 +484,7 @@ static void ref_abort(void *ctx)
     struct ref *b = ctx;
 
     keystore_interrupt(b->store);
+    keystore_interrupt(b->messages);
 }
 
 static int ref_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
@@ -478,9 +496,12 @@ static int ref_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
         return cc_fail(err, -ENOMEM, "no memory");
     b->rank = cfg->rank;
     b->size = cfg->size;
+    (void) pthread_mutex_init(&b->lock, NULL);
     r = keystore_clone(&b->store, cfg->store, "ref/", err);
+    if (r == 0)
+        r = keystore_clone(&b->messages, cfg->store, "ref/", err);
     if (r < 0)
-        free(b);
+        ref_close(b);
     else
         *ret = b;
     return r;
@@ -489,6 +510,7 @@ static int ref_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
 const struct backend backend_ref = {
     .name = "ref",
     .needs_store = true,
+    .starts_beside = true,
     .open = ref_open,
     .run = ref_run,
     .start = ref_start,

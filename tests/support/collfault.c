@@ -7,6 +7,8 @@
  *   abort-N   rank 0 makes the call, nobody else does, and another thread of it aborts the group
  *   abort     the same with a message that nobody sends
  *   requests  the same with calls that were started, of every kind that is worked off in another way
+ *   beside    nothing happens, but rank 0 starts an all-reduce, to which the others come after a message that
+ *             it starts behind it
  *   fails     an all-reduce fails at every rank, for a reason that the backend has been given; then all meet
  *
  * Prints "told: " and the sentence of the failure ("left: " where another rank has aborted), then "well" when
@@ -335,6 +337,34 @@ static void abort_requests(void)
     tell_the_others();
 }
 
+/* In some of the rounds the thread of the queue is in the all-reduce when the messages are started, in some
+ * it is not yet. */
+static void start_beside(void)
+{
+    enum { ROUNDS = 100, MESSAGE = 7 };
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct ccrun_call     c = describe(CCRUN_ALL_REDUCE, 1, INIT_MS);
+        struct ccrun_request *q[MAX_SIZE];
+        int32_t               one = 1, sum = 0, sent = MESSAGE;
+
+        c.send = &one;
+        c.recv = &sum;
+        if (rank != 0)
+            must(ccrun_recv(pg, &sent, 1, CCRUN_I32, 0, i), "receive");
+        must(ccrun_start(&q[0], pg, &c), "start an all-reduce");
+        c.what = CCRUN_SEND;
+        c.send = &sent;
+        c.tag = i;
+        for (c.peer = 1; rank == 0 && c.peer < size; c.peer++)
+            must(ccrun_start(&q[c.peer], pg, &c), "start a message");
+        for (int j = 0; j < (rank == 0 ? size : 1); j++)
+            must(ccrun_wait(q[j]), "wait");
+        if (sum != size || sent != MESSAGE)
+            die("a result is wrong");
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct ccrun_init init = { .timeout_ms = INIT_MS };
@@ -359,6 +389,8 @@ int main(int argc, char **argv)
         round_after(what);
     else if (strcmp(argv[2], "late") == 0)
         stay_away();
+    else if (strcmp(argv[2], "beside") == 0)
+        start_beside();
     else if (strcmp(argv[2], "fails") == 0)
         fail_all();
     else if (strcmp(argv[2], "requests") == 0)
