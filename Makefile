@@ -49,7 +49,7 @@ LIBS_CJSON := $(or $(call pc,--libs libcjson),-lcjson)
 
 # Sources by layer.  Everything except the files with a main() is linked into one archive; the linker takes what it needs.
 mains    := launcher/main.c launcher/store_main.c launcher/check_main.c backends/pmix_main.c
-shims    := backends/mpi_shim.c
+shims    := backends/mpi_shim.c backends/mpi_calls.c backends/mpi_process.c
 lib_src  := $(filter-out $(mains) $(shims),$(wildcard store/base/*.c store/core/*.c store/*.c agent/core/*.c agent/*.c launcher/*.c backends/*.c))
 core_src := $(wildcard store/base/*.c store/core/*.c agent/core/*.c)
 unit_src := $(wildcard tests/unit/*.c)
@@ -210,12 +210,12 @@ mpi_shims := $(foreach mpi,openmpi mpich,$(if $(MPI_CFLAGS_$(mpi)),$(LIB)/ccrun/
 plugins   := $(strip $(plugins) $(mpi_shims))
 
 # What is undefined in it is in the libmpi that the process has.
-$(LIB)/ccrun/libccrun-mpi-%.so: backends/mpi_shim.c $(addprefix $(OBJ)/pic/,store/base/err.o backends/reduce.o)
+$(LIB)/ccrun/libccrun-mpi-%.so: $(shims) $(wildcard backends/*.h store/base/*.h) $(addprefix $(OBJ)/pic/,store/base/err.o backends/reduce.o)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS_$*) -fPIC -fvisibility=hidden -MMD -MP -MF $(OBJ)/mpi_shim_$*.d -MT $@ $(ALL_LDFLAGS) -shared \
+	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS_$*) -fPIC -fvisibility=hidden $(ALL_LDFLAGS) -shared \
 	    -o $@ $(filter %.c %.o,$^) -lpthread
-$(OBJ)/backends/mpi_shim.o $(OUT)/tidy/backends/mpi_shim: ALL_CFLAGS += $(or $(MPI_CFLAGS_openmpi),$(MPI_CFLAGS_mpich))
+$(shims:%.c=$(OBJ)/%.o) $(shims:%.c=$(OUT)/tidy/%): ALL_CFLAGS += $(or $(MPI_CFLAGS_openmpi),$(MPI_CFLAGS_mpich))
 
 .PHONY: libraries
 libraries: $(libraries) $(plugins)

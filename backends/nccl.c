@@ -61,13 +61,6 @@ static struct nccl_who who_of(struct nccl *b)
     return (struct nccl_who){ &b->api, &b->cuda, b->comm, b->rank, b->size, b->one };
 }
 
-static uint64_t deadline_in(uint64_t timeout_ms)
-{
-    uint64_t now = cc_monotonic_ms();
-
-    return timeout_ms < UINT64_MAX - now ? now + timeout_ms : UINT64_MAX;
-}
-
 /* The n-th pause of somebody who waits: none at first, then longer ones. */
 static void pause_for(unsigned n)
 {
@@ -225,7 +218,7 @@ static int wait_init(struct nccl *b, uint64_t deadline, uint64_t timeout_ms, str
 
 static int connect_all(struct nccl *b, const struct backend_cfg *cfg, struct cc_err *err)
 {
-    uint64_t deadline = deadline_in(cfg->timeout_ms);
+    uint64_t deadline = cc_deadline_in(cfg->timeout_ms);
     int32_t  zero = 0;
     nccl_id  id;
     int      r = b->rank == 0 ? make_id(b, cfg, &id, err) : get_id(b, cfg, deadline, &id, err);
@@ -319,7 +312,7 @@ static int submit(struct nccl *b, struct nccl_work *w, const struct ccrun_call *
 
     w->call = *call;
     w->timeout_ms = timeout_ms;
-    w->deadline = deadline_in(timeout_ms);
+    w->deadline = cc_deadline_in(timeout_ms);
     w->stream = call->stream ? call->stream : b->cuda.work;
     r = work_stage(w, &who, err);
     if (r == 0)
@@ -448,7 +441,7 @@ static bool is_late(const struct nccl_work *w, struct cc_err *err)
 /* Until it is over or failed; -EAGAIN: not within wait_ms. */
 static int drive(struct nccl *b, struct nccl_work *w, uint64_t wait_ms, struct cc_err *err)
 {
-    uint64_t until = deadline_in(wait_ms);
+    uint64_t until = cc_deadline_in(wait_ms);
     int      r;
 
     for (unsigned n = 0;; n++) {
@@ -555,7 +548,7 @@ static void nccl_abort(void *ctx)
  * long. */
 static void finish(struct nccl *b)
 {
-    uint64_t      deadline = deadline_in(CLOSE_MS);
+    uint64_t      deadline = cc_deadline_in(CLOSE_MS);
     struct cc_err err;
     nccl_result   end = NCCL_INVALID_USAGE;
     int           r;

@@ -56,9 +56,7 @@ static uint64_t left_of(const struct until *u)
 
 static struct until until_in(uint64_t timeout_ms)
 {
-    uint64_t now = cc_monotonic_ms();
-
-    return (struct until){ timeout_ms < UINT64_MAX - now ? now + timeout_ms : UINT64_MAX, timeout_ms };
+    return (struct until){ cc_deadline_in(timeout_ms), timeout_ms };
 }
 
 static int late(int code, int peer, const struct until *u, struct cc_err *err)

@@ -18,6 +18,14 @@ static inline uint64_t cc_monotonic_ms(void)
     return cc_clock_ms(CLOCK_MONOTONIC);
 }
 
+/* That many milliseconds from now, on the monotonic clock; too far away is never. */
+static inline uint64_t cc_deadline_in(uint64_t ms)
+{
+    uint64_t now = cc_monotonic_ms();
+
+    return ms < UINT64_MAX - now ? now + ms : UINT64_MAX;
+}
+
 static inline uint64_t cc_realtime_ms(void) /* for people and files; never for deadlines */
 {
     return cc_clock_ms(CLOCK_REALTIME);
