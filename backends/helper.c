@@ -1,12 +1,10 @@
 #include "backends/helper.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -19,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/perprocess.h"
 #include "backends/selfpath.h"
 #include "store/base/cleanup.h"
 #include "store/base/clock.h"
@@ -33,24 +32,17 @@ enum {
 };
 
 struct helper {
-    pid_t          pid;
-    int            stop; /* our end of the pipe that ends it, or -1: it watches this process */
-    pid_t          owner;
-    char          *host;
-    uint16_t       port;
-    unsigned       n_users;
-    struct helper *next;
+    struct perprocess as; /* by host and port */
+    pid_t             pid;
+    int               stop; /* our end of the pipe that ends it, or -1: it watches this process */
+    char             *host;
+    uint16_t          port;
 };
 
-/* Those of this process: groups that it inits at the same place share one. */
-struct helpers {
-    pthread_mutex_t lock;
-    struct helper  *first;
-};
-
-static struct helpers *all_helpers(void)
+/* Groups that this process inits at the same place share one. */
+static struct perprocess_list *all_helpers(void)
 {
-    static struct helpers all = { PTHREAD_MUTEX_INITIALIZER, NULL };
+    static struct perprocess_list all = PERPROCESS_LIST;
 
     return &all;
 }
@@ -213,7 +205,7 @@ static int spawn_helper(pid_t *ret, char *address, uint16_t port, int ready, int
 /* One line without its end; -ETIMEDOUT, -EPIPE: it has ended without one. */
 static int read_line(int fd, char *line, size_t size, uint64_t timeout_ms)
 {
-    uint64_t end = cc_monotonic_ms() + timeout_ms;
+    uint64_t end = cc_deadline_in(timeout_ms);
     size_t   n = 0;
 
     while (n + 1 < size) {
@@ -315,69 +307,53 @@ static int start_process(struct helper *h, uint64_t timeout_ms, struct cc_err *e
     return r;
 }
 
-static int start_new(struct helper **ret, const char *host, uint16_t port, uint64_t timeout_ms,
-                     struct cc_err *err)
-{
-    struct helper *h = calloc(1, sizeof *h);
-    int            r;
+struct wish {
+    const char *host;
+    uint16_t    port;
+    uint64_t    timeout_ms;
+};
 
-    if (!h || !(h->host = strdup(host))) {
+static int start_new(struct perprocess **ret, void *ctx, struct cc_err *err)
+{
+    const struct wish *w = ctx;
+    struct helper     *h = calloc(1, sizeof *h);
+    int                r;
+
+    if (!h || !(h->host = strdup(w->host))) {
         free(h);
         return cc_fail(err, -ENOMEM, "no memory");
     }
-    h->port = port;
-    h->owner = getpid();
-    h->n_users = 1;
+    h->port = w->port;
     h->stop = -1;
-    r = start_process(h, timeout_ms, err);
+    r = start_process(h, w->timeout_ms, err);
     if (r < 0)
         (void) free_helper(h);
     else
-        *ret = h;
+        *ret = &h->as;
     return r;
 }
 
 int helper_start(struct helper **ret, const char *host, uint16_t port, uint64_t timeout_ms,
                  struct cc_err *err)
 {
-    struct helpers *all = all_helpers();
-    struct helper  *h;
-    int             r = 0;
+    struct wish        w = { host, port, timeout_ms };
+    struct perprocess *p = NULL;
+    CC_AUTO_FREE char *name = NULL;
+    int                r;
 
-    (void) pthread_mutex_lock(&all->lock);
-    h = all->first;
-    while (h && (h->port != port || strcmp(h->host, host) != 0 || h->owner != getpid()))
-        h = h->next;
-    if (h) {
-        h->n_users++;
-    } else if ((r = start_new(&h, host, port, timeout_ms, err)) == 0) {
-        assert(h);
-        h->next = all->first;
-        all->first = h;
-    }
-    (void) pthread_mutex_unlock(&all->lock);
+    if (asprintf(&name, "%s:%u", host, port) < 0)
+        return cc_fail(err, -ENOMEM, "no memory");
+    r = perprocess_take(&p, all_helpers(), name, start_new, &w, err);
     if (r == 0)
-        *ret = h;
+        *ret = CC_CONTAINER_OF(p, struct helper, as);
     return r;
 }
 
 struct helper *helper_stop(struct helper *h)
 {
-    struct helpers *all = all_helpers();
-    bool            is_last;
-
-    if (!h)
+    if (!h || !perprocess_leave(all_helpers(), &h->as))
         return NULL;
-    (void) pthread_mutex_lock(&all->lock);
-    is_last = --h->n_users == 0;
-    for (struct helper **p = &all->first; is_last && *p; p = &(*p)->next)
-        if (*p == h) {
-            *p = h->next;
-            break;
-        }
-    (void) pthread_mutex_unlock(&all->lock);
-    if (!is_last)
-        return NULL;
-    end_process(h);
+    if (perprocess_is_ours(&h->as))
+        end_process(h);
     return free_helper(h);
 }

@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "backends/perprocess.h"
 #include "store/base/cleanup.h"
 #include "store/base/clock.h"
+#include "store/base/macros.h"
 #include "store/client.h"
 #include "store/filestore.h"
 
@@ -21,27 +22,11 @@ enum { FIRST_PAUSE_MS = 1, MAX_PAUSE_MS = 10, KEYS_MAX = 1 << 16 };
 /* What stores of this process share that differ in their prefixes only: a connection, or the one user that a
  * process may be of a file. */
 struct shared {
+    struct perprocess    as;   /* of a file, by its path */
     struct store_client *tcp;  /* or */
     struct filestore    *file; /* one of the two; keys are those on the wire, with their "/" */
     pthread_mutex_t      turn;
-    unsigned             n_users; /* under the lock of all files */
-    pid_t                owner;   /* of a file, as the rest */
-    char                *path;
-    struct shared       *next;
 };
-
-/* The files that this process uses: it is one user of each, whatever the number of its groups. */
-struct files {
-    pthread_mutex_t lock;
-    struct shared  *first;
-};
-
-static struct files *all_files(void)
-{
-    static struct files all = { PTHREAD_MUTEX_INITIALIZER, NULL };
-
-    return &all;
-}
 
 struct keystore {
     struct init_where where;
@@ -85,38 +70,21 @@ static int wait_in_file(struct keystore *k, const struct cc_bytes *keys, size_t 
 
 /* ---- opening */
 
-static struct shared *shared_free(struct shared *s)
+static struct perprocess_list *all_files(void)
 {
-    struct files *all = all_files();
-    bool          is_last;
+    static struct perprocess_list all = PERPROCESS_LIST;
 
-    if (!s)
-        return NULL;
-    (void) pthread_mutex_lock(&all->lock);
-    is_last = --s->n_users == 0;
-    for (struct shared **p = &all->first; is_last && *p; p = &(*p)->next)
-        if (*p == s) {
-            *p = s->next;
-            break;
-        }
-    (void) pthread_mutex_unlock(&all->lock);
-    if (is_last) {
-        (void) store_client_free(s->tcp);
-        (void) filestore_free(s->file);
-        (void) pthread_mutex_destroy(&s->turn);
-        free(s->path);
-        free(s);
-    }
-    return NULL;
+    return &all;
 }
 
-static void shared_add(struct shared *s)
+static void shared_free(struct shared *s)
 {
-    struct files *all = all_files();
-
-    (void) pthread_mutex_lock(&all->lock);
-    s->n_users++;
-    (void) pthread_mutex_unlock(&all->lock);
+    if (!s || !perprocess_leave(all_files(), &s->as))
+        return;
+    (void) store_client_free(s->tcp);
+    (void) filestore_free(s->file);
+    (void) pthread_mutex_destroy(&s->turn);
+    free(s);
 }
 
 static struct shared *shared_new(void)
@@ -124,8 +92,8 @@ static struct shared *shared_new(void)
     struct shared *s = calloc(1, sizeof *s);
 
     if (s) {
+        perprocess_init(&s->as);
         (void) pthread_mutex_init(&s->turn, NULL);
-        s->n_users = 1;
     }
     return s;
 }
@@ -143,58 +111,45 @@ static int open_server(struct shared **ret, const struct init_where *where, uint
         return cc_fail(err, -ENOMEM, "no memory for a store");
     r = store_client_connect(&s->tcp, &tcp, connect_ms, err);
     if (r < 0)
-        (void) shared_free(s);
+        shared_free(s);
     else
         *ret = s;
     return r;
 }
 
-static int open_new_file(struct shared **ret, const struct init_where *where, uint64_t timeout_ms,
-                         struct cc_err *err)
+struct wish {
+    const struct init_where *where;
+    uint64_t                 timeout_ms;
+};
+
+static int open_new_file(struct perprocess **ret, void *ctx, struct cc_err *err)
 {
+    const struct wish   *w = ctx;
     struct filestore_cfg file = {
-        .path = where->path, .prefix = "", .world_size = where->world_size, .timeout_ms = timeout_ms
+        .path = w->where->path, .prefix = "", .world_size = w->where->world_size, .timeout_ms = w->timeout_ms
     };
     struct shared *s = shared_new();
     int            r;
 
-    if (!s || !(s->path = strdup(where->path))) {
-        free(s);
+    if (!s)
         return cc_fail(err, -ENOMEM, "no memory for a store");
-    }
-    s->owner = getpid();
     r = filestore_open(&s->file, &file, err);
-    if (r < 0) {
-        (void) pthread_mutex_destroy(&s->turn);
-        free(s->path);
-        free(s);
-    } else {
-        *ret = s;
-    }
+    if (r < 0)
+        shared_free(s);
+    else
+        *ret = &s->as;
     return r;
 }
 
 static int open_file(struct shared **ret, const struct init_where *where, uint64_t timeout_ms,
                      struct cc_err *err)
 {
-    struct files  *all = all_files();
-    struct shared *s;
-    int            r = 0;
+    struct wish        w = { where, timeout_ms };
+    struct perprocess *p = NULL;
+    int                r = perprocess_take(&p, all_files(), where->path, open_new_file, &w, err);
 
-    (void) pthread_mutex_lock(&all->lock);
-    s = all->first;
-    while (s && (strcmp(s->path, where->path) != 0 || s->owner != getpid()))
-        s = s->next;
-    if (s) {
-        s->n_users++;
-    } else if ((r = open_new_file(&s, where, timeout_ms, err)) == 0) {
-        assert(s);
-        s->next = all->first;
-        all->first = s;
-    }
-    (void) pthread_mutex_unlock(&all->lock);
     if (r == 0)
-        *ret = s;
+        *ret = CC_CONTAINER_OF(p, struct shared, as);
     return r;
 }
 
@@ -247,7 +202,7 @@ int keystore_share(struct keystore **ret, struct keystore *k, const char *prefix
     if (!c)
         return cc_fail(err, -ENOMEM, "no memory for a store");
     c->s = k->s;
-    shared_add(c->s);
+    perprocess_share(&c->s->as);
     *ret = c;
     return 0;
 }
@@ -280,7 +235,7 @@ struct keystore *keystore_free(struct keystore *k)
 {
     if (!k)
         return NULL;
-    (void) shared_free(k->s);
+    shared_free(k->s);
     free(k->prefix);
     free(k);
     return NULL;

@@ -38,20 +38,14 @@ struct filestore {
     off_t            off;
     dev_t            dev; /* which file it was when we opened it */
     ino_t            ino;
-    bool             is_counted; /* as a user */
+    bool             is_counted; /* as a user, */
+    pid_t            owner;      /* which this process is: not a child of it */
     atomic_bool      is_interrupted;
 };
 
 static void wake_nobody(struct kv_wait *w)
 {
     (void) w;
-}
-
-static uint64_t deadline_in(uint64_t timeout_ms)
-{
-    uint64_t now = cc_monotonic_ms();
-
-    return timeout_ms < UINT64_MAX - now ? now + timeout_ms : UINT64_MAX;
 }
 
 /* Sleeps for *pause, which grows. 0, -ETIMEDOUT or -ECANCELED. */
@@ -255,14 +249,14 @@ static struct cc_bytes bytes(const struct cc_buf *b)
 
 int filestore_set(struct filestore *f, struct cc_bytes key, struct cc_bytes value, struct cc_err *err)
 {
-    CC_AUTO_FD int fd = open_locked(f, O_RDWR, LOCK_EX, deadline_in(f->timeout_ms), err);
+    CC_AUTO_FD int fd = open_locked(f, O_RDWR, LOCK_EX, cc_deadline_in(f->timeout_ms), err);
 
     return fd < 0 ? fd : append(f, fd, f->prefix, key, value, err);
 }
 
 int filestore_delete(struct filestore *f, struct cc_bytes key, struct cc_err *err)
 {
-    CC_AUTO_FD int fd = open_locked(f, O_RDWR, LOCK_EX, deadline_in(f->timeout_ms), err);
+    CC_AUTO_FD int fd = open_locked(f, O_RDWR, LOCK_EX, cc_deadline_in(f->timeout_ms), err);
     struct cc_buf  whole = { 0 };
     int            r = fd < 0 ? fd : whole_key(f, key, &whole, err);
 
@@ -275,7 +269,7 @@ int filestore_delete(struct filestore *f, struct cc_bytes key, struct cc_err *er
 int filestore_add(struct filestore *f, struct cc_bytes key, int64_t delta, int64_t *ret_sum,
                   struct cc_err *err)
 {
-    CC_AUTO_FD int fd = open_locked(f, O_RDWR, LOCK_EX, deadline_in(f->timeout_ms), err);
+    CC_AUTO_FD int fd = open_locked(f, O_RDWR, LOCK_EX, cc_deadline_in(f->timeout_ms), err);
     struct cc_buf  whole = { 0 };
     int            r = fd < 0 ? fd : refresh(f, fd, err);
 
@@ -290,7 +284,7 @@ int filestore_add(struct filestore *f, struct cc_bytes key, int64_t delta, int64
 int filestore_compare_set(struct filestore *f, struct cc_bytes key, struct cc_bytes expected,
                           struct cc_bytes desired, struct cc_buf *ret, struct cc_err *err)
 {
-    CC_AUTO_FD int  fd = open_locked(f, O_RDWR, LOCK_EX, deadline_in(f->timeout_ms), err);
+    CC_AUTO_FD int  fd = open_locked(f, O_RDWR, LOCK_EX, cc_deadline_in(f->timeout_ms), err);
     struct cc_buf   whole = { 0 };
     struct cc_bytes there;
     bool            is_there;
@@ -351,7 +345,7 @@ static int64_t first_missing(struct filestore *f, const struct cc_bytes *keys, u
 
 int filestore_num_keys(struct filestore *f, int64_t *ret, struct cc_err *err)
 {
-    int r = look(f, deadline_in(f->timeout_ms), err);
+    int r = look(f, cc_deadline_in(f->timeout_ms), err);
 
     if (r == 0)
         *ret = (int64_t) kv_count(f->kv);
@@ -361,7 +355,7 @@ int filestore_num_keys(struct filestore *f, int64_t *ret, struct cc_err *err)
 int filestore_check(struct filestore *f, const struct cc_bytes *keys, uint64_t n, bool *ret_all_there,
                     struct cc_err *err)
 {
-    int     r = look(f, deadline_in(f->timeout_ms), err);
+    int     r = look(f, cc_deadline_in(f->timeout_ms), err);
     int64_t i = r < 0 ? r : first_missing(f, keys, n, err);
 
     if (i < 0)
@@ -373,12 +367,12 @@ int filestore_check(struct filestore *f, const struct cc_bytes *keys, uint64_t n
 int filestore_wait(struct filestore *f, const struct cc_bytes *keys, uint64_t n, uint64_t timeout_ms,
                    struct cc_err *err)
 {
-    uint64_t deadline = deadline_in(timeout_ms), pause = FIRST_PAUSE_MS;
+    uint64_t deadline = cc_deadline_in(timeout_ms), pause = FIRST_PAUSE_MS;
     int64_t  i = 0;
 
     for (;;) {
         /* A lock may be held for a moment by whoever brings the key: the deadline is for the key. */
-        int r = look(f, timeout_ms > 0 ? deadline : deadline_in(f->timeout_ms), err);
+        int r = look(f, timeout_ms > 0 ? deadline : cc_deadline_in(f->timeout_ms), err);
 
         if (r == 0)
             i = first_missing(f, keys, n, err);
@@ -447,7 +441,7 @@ static int check_fresh(const struct filestore *f, int fd, struct cc_err *err)
 /* A file that its last user removes between our open and our lock is not the one that others will find. */
 static int enter(struct filestore *f, struct cc_err *err)
 {
-    uint64_t deadline = deadline_in(f->timeout_ms);
+    uint64_t deadline = cc_deadline_in(f->timeout_ms);
     int64_t  users;
 
     for (;;) {
@@ -467,6 +461,7 @@ static int enter(struct filestore *f, struct cc_err *err)
         if (r == 0)
             r = add_locked(f, fd, cc_bytes_of("refcount/"), 1, &users, err);
         f->is_counted = r == 0;
+        f->owner = getpid();
         return r;
     }
 }
@@ -477,7 +472,7 @@ static void leave(struct filestore *f)
     int64_t        gone, users;
 
     atomic_store(&f->is_interrupted, false);
-    fd = open_locked(f, O_RDWR, LOCK_EX, deadline_in(f->timeout_ms), NULL);
+    fd = open_locked(f, O_RDWR, LOCK_EX, cc_deadline_in(f->timeout_ms), NULL);
     if (fd < 0 || refresh(f, fd, NULL) < 0)
         return;
     if (add_locked(f, fd, cc_bytes_of("cleanup/"), 1, &gone, NULL) == 0 &&
@@ -517,7 +512,7 @@ struct filestore *filestore_free(struct filestore *f)
 {
     if (!f)
         return NULL;
-    if (f->is_counted)
+    if (f->is_counted && f->owner == getpid())
         leave(f);
     if (f->kv)
         (void) kv_free(f->kv);

@@ -30,7 +30,8 @@ struct filestore_cfg {
  * counted already. */
 int filestore_open(struct filestore **ret, const struct filestore_cfg *cfg, struct cc_err *err);
 
-/* One user less; the last of all removes the file. Accepts NULL, returns NULL. */
+/* One user less, but for a forked child of the user; the last of all removes the file. Accepts NULL, returns
+ * NULL. */
 struct filestore *filestore_free(struct filestore *f);
 
 /* From any thread: the call that waits, and every later one but filestore_free(), returns -ECANCELED soon. */

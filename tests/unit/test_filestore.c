@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "store/base/macros.h"
@@ -157,6 +158,23 @@ Test(filestore, what_nobody_sets_is_named)
     cr_assert_eq(filestore_set(f, keys[1], b("x"), &err), 0);
     cr_assert_eq(filestore_add(f, keys[1], 1, &(int64_t){ 0 }, &err), -EINVAL);
     cr_assert(strstr(err.msg, "the value of '/missing' is not a number"), "%s", err.msg);
+    (void) filestore_free(f);
+}
+
+Test(filestore, a_forked_child_is_no_user)
+{
+    struct filestore *f = open_for(2);
+    int               status = -1;
+    pid_t             pid = fork();
+
+    cr_assert(pid >= 0);
+    if (pid == 0) {
+        (void) filestore_free(f);
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert_eq(status, 0);
+    cr_assert_str_eq(added(), "09000000726566636f756e742f0100000031"); /* one user, and nobody has left */
     (void) filestore_free(f);
 }
 
