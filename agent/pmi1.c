@@ -155,7 +155,7 @@ int pmi1_server_open(struct pmi1_server *s, unsigned local_rank, struct cc_err *
     l->is_watched = true;
     s->n_open++;
     watch(l);
-    return l->far_fd;
+    return l->far_fd >= 0 ? l->far_fd : cc_fail(err, -EIO, "watch a socket for PMI: it cannot be polled");
 }
 
 void pmi1_server_started(struct pmi1_server *s, unsigned local_rank)

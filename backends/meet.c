@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,16 +96,19 @@ static int claim(struct keystore *all, int rank, uint64_t *ret_n, struct cc_err 
     char          key[KEY_MAX], mine[WHOIS_TEXT_MAX + 24], who[WHOIS_TEXT_MAX];
     struct cc_buf seen = { 0 }, got = { 0 };
     struct whois  me, holder;
+    bool          is_mine = false;
     int           r = 0;
 
     (void) snprintf(key, sizeof key, "who/%d", rank);
     whois_self(&me);
     (void) whois_write(&me, who);
-    for (int i = 0; r == 0 && i < CLAIM_TRIES; i++) {
+    for (int i = 0; r == 0 && !is_mine && i < CLAIM_TRIES; i++) {
         *ret_n = cc_buf_len(&seen) > 0 ? read_claim(&seen, &holder) + 1 : 1;
         (void) snprintf(mine, sizeof mine, "%" PRIu64 " %s", *ret_n, who);
         r = keystore_compare_set(all, key, text_of(&seen), cc_bytes_of(mine), &got, err);
-        if (r < 0 || (cc_buf_len(&got) == strlen(mine) && memcmp(cc_buf_data(&got), mine, strlen(mine)) == 0))
+        is_mine =
+            r == 0 && cc_buf_len(&got) == strlen(mine) && memcmp(cc_buf_data(&got), mine, strlen(mine)) == 0;
+        if (r < 0 || is_mine)
             break;
         (void) read_claim(&got, &holder);
         r = check_holder(&holder, &me, rank, err);
@@ -114,6 +118,8 @@ static int claim(struct keystore *all, int rank, uint64_t *ret_n, struct cc_err 
     }
     cc_buf_free(&seen);
     cc_buf_free(&got);
+    if (r == 0 && !is_mine)
+        r = cc_fail(err, -EEXIST, "rank %d is taken again and again by other processes", rank);
     return r;
 }
 

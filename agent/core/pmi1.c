@@ -234,6 +234,8 @@ static int do_put(struct pmi1 *p, unsigned rank, struct cc_bytes line, struct cc
     if (value.n > 0)
         memcpy(pair + key.n + 1, value.p, value.n);
     text = (struct cc_bytes) { (const uint8_t *) pair, key.n + 1 + value.n };
+    if (cc_buf_len(&p->put) + text.n > 2 * p->max_bytes) /* one key, put again and again before a barrier */
+        return cc_fail(err, -ENOBUFS, "PMI: more than %llu bytes put before a barrier", (unsigned long long) p->max_bytes);
     r = keep(p, text, key.n, err);
     if (r < 0)
         return r;

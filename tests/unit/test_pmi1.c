@@ -196,6 +196,7 @@ Test(pmi1, keeps_no_more_than_it_may)
     l.p = pmi1_new(&cfg, &ops, &l);
     cr_assert_eq(feed(&l, 0, "cmd=put key=a value=1234\n"), 0);
     cr_assert_eq(feed(&l, 0, "cmd=put key=a value=12345678\n"), 0, "in place of the old one");
+    cr_assert_eq(pmi1_feed(l.p, 0, "cmd=put key=a value=1\ncmd=put key=a value=2\n", 44, &err), -ENOBUFS);
     cr_assert_eq(pmi1_merge(l.p, cc_bytes_of("b=12345\n"), &err), -ENOBUFS);
     pmi1_free(l.p);
 }
