@@ -114,6 +114,16 @@ $(BIN)/ccrun-check: $(OBJ)/launcher/check_main.o $(OUT)/libccrun-all.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -Wl,--gc-sections -o $@ $^ $(LIBS_CJSON) -ldl -lpthread -lm
 
+# The kernel with which ccrun-check fills and checks buffers on a GPU, as a string in PTX; empty where there is no nvcc that works.
+NVCC ?= nvcc
+$(OUT)/gen/check_kernel.inc: launcher/check_kernel.cu
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)if command -v '$(NVCC)' >/dev/null && '$(NVCC)' -ptx -o $@.ptx $< 2>$@.log; then \
+	    { echo '{'; od -An -v -tu1 $@.ptx | sed 's/[0-9][0-9]*/&,/g'; echo '0 }'; } >$@.new; \
+	else echo '  without a kernel for ccrun-check: nvcc makes it'; echo '""' >$@.new; fi && mv $@.new $@
+$(OBJ)/launcher/check_gpu.o: $(OUT)/gen/check_kernel.inc
+
 # One file that runs in any image, whatever C library that has or lacks.  Not every distribution has the archives: libcjson.a is
 # made from its source package.  Only two objects are other ones.
 static_obj   = $(OBJ)/static/launcher/main.o $(OBJ)/static/store/base/shared.o

@@ -18,6 +18,8 @@ typedef unsigned long long cu_address;
 typedef struct cu_ctx     *cu_context;
 typedef struct cu_st      *cu_stream;
 typedef struct cu_ev      *cu_event;
+typedef struct cu_mod     *cu_module;
+typedef struct cu_fn      *cu_function;
 #endif
 
 enum {

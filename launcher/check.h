@@ -51,6 +51,7 @@ struct check_node {
 struct check_report {
     const struct check_options *options;
     char                        backend[16], id[CHECK_ID_MAX];
+    char                        where[CHECK_TEXT_MAX]; /* see measure_where() */
     int                         n_ranks, n_nodes;
     struct check_node          *nodes;
     int                        *node_of; /* of each rank; -1: it has not said hello */

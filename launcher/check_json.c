@@ -131,6 +131,8 @@ char *check_json(const struct check_report *r, int status, uint64_t now_ms)
     (void) cJSON_AddNumberToObject(o, "ranks", r->n_ranks);
     (void) cJSON_AddNumberToObject(o, "iters", r->options->iters);
     (void) cJSON_AddNumberToObject(o, "warmup", r->options->warmup);
+    if (r->where[0])
+        (void) cJSON_AddStringToObject(o, "buffers", strcmp(r->where, "GPU") == 0 ? "GPU" : "host");
     if (r->options->min_busbw > 0)
         add_real(o, "min_busbw", r->options->min_busbw);
     if (r->cells)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PERIOD = 13, BY_RANK = 7, BY_CALL = 3, ALIGN = 4096, TAG = 1 };
+enum { PERIOD = CHECK_PERIOD, BY_RANK = 7, BY_CALL = 3, ALIGN = 4096, TAG = 1 };
 
 /* ---- the pattern */
 
@@ -24,36 +24,51 @@ void measure_fill(float *to, size_t n, size_t first, unsigned rank, unsigned cal
     }
 }
 
-static uint64_t count_unlike(const float *got, size_t n, const float period[PERIOD], unsigned at)
+static uint64_t count_unlike(const float *got, size_t n, const struct check_period *period, unsigned at)
 {
     uint64_t wrong = 0;
 
     for (size_t i = 0; i < n; i++) {
-        wrong += !(got[i] == period[at]);
+        wrong += !(got[i] == period->of[at]);
         at = at + 1 == PERIOD ? 0 : at + 1;
     }
     return wrong;
 }
 
+/* One rank's, from its place 0 on: phase() says where that is. */
+static struct check_period period_of_one(void)
+{
+    struct check_period p;
+
+    measure_fill(p.of, PERIOD, 0, 0, 0);
+    return p;
+}
+
+static struct check_period period_of_sum(unsigned size, unsigned call)
+{
+    struct check_period sum = { .of = { 0 } };
+    float               one[PERIOD];
+
+    for (unsigned rank = 0; rank < size; rank++) {
+        measure_fill(one, PERIOD, 0, rank, call);
+        for (unsigned i = 0; i < PERIOD; i++)
+            sum.of[i] += one[i];
+    }
+    return sum;
+}
+
 uint64_t measure_count_wrong(const float *got, size_t n, size_t first, unsigned rank, unsigned call)
 {
-    float period[PERIOD];
+    const struct check_period p = period_of_one();
 
-    measure_fill(period, PERIOD, 0, 0, 0);
-    return count_unlike(got, n, period, phase(first, rank, call));
+    return count_unlike(got, n, &p, phase(first, rank, call));
 }
 
 uint64_t measure_count_wrong_sum(const float *got, size_t n, size_t first, unsigned size, unsigned call)
 {
-    float period[PERIOD], one[PERIOD];
+    const struct check_period p = period_of_sum(size, call);
 
-    memset(period, 0, sizeof period);
-    for (unsigned rank = 0; rank < size; rank++) {
-        measure_fill(one, PERIOD, 0, rank, call);
-        for (unsigned i = 0; i < PERIOD; i++)
-            period[i] += one[i];
-    }
-    return count_unlike(got, n, period, (unsigned) (first % PERIOD));
+    return count_unlike(got, n, &p, (unsigned) (first % PERIOD));
 }
 
 /* ---- calls */
@@ -75,56 +90,31 @@ static int say_so(int r, struct cc_err *err)
 
 static int open_gpu(struct measure *m, struct cc_err *err)
 {
-    size_t bytes = m->room * sizeof(float);
-    int    r = cuda_open(&m->gpu, NULL, err); /* the one that the group has taken, too */
+    int r = check_gpu_open(&m->gpu, m->room * sizeof(float), err);
 
-    if (r < 0)
-        return r;
-    cuda_enter(&m->gpu);
-    r = cuda_alloc(&m->gpu, bytes, &m->gpu_send, err);
-    if (r == 0)
-        r = cuda_alloc(&m->gpu, bytes, &m->gpu_recv, err);
-    cuda_leave(&m->gpu);
-    m->from = (const void *) (uintptr_t) m->gpu_send; /* NOLINT(performance-no-int-to-ptr): that is what it is */
-    m->to = (void *) (uintptr_t) m->gpu_recv;         /* NOLINT(performance-no-int-to-ptr) */
+    m->from = (const void *) (uintptr_t) m->gpu.send; /* NOLINT(performance-no-int-to-ptr): that is what it is */
+    m->to = (void *) (uintptr_t) m->gpu.recv;         /* NOLINT(performance-no-int-to-ptr) */
     return r;
 }
 
-static void close_gpu(struct measure *m)
+static bool is_on_gpu(const struct measure *m)
 {
-    if (!m->gpu.has_context)
-        return;
-    cuda_enter(&m->gpu);
-    cuda_free(&m->gpu, m->gpu_send, m->gpu.work);
-    cuda_free(&m->gpu, m->gpu_recv, m->gpu.work);
-    cuda_leave(&m->gpu);
-    cuda_close(&m->gpu);
+    return m->gpu.cuda.has_context;
 }
 
-/* What is sent goes to where calls find it. */
-static int push(struct measure *m, size_t n, struct cc_err *err)
+/* What this rank sends next. */
+static int fill(struct measure *m, size_t n, unsigned n_call, struct cc_err *err)
 {
-    int r;
-
-    if (!m->gpu.has_context || n == 0)
-        return 0;
-    cuda_enter(&m->gpu);
-    r = cuda_to_device(&m->gpu, m->gpu_send, m->send, n * sizeof(float), err);
-    cuda_leave(&m->gpu);
-    return r;
+    if (m->gpu.module && n > 0)
+        return check_gpu_fill(&m->gpu, n, phase(0, m->rank, n_call), err);
+    measure_fill(m->send, n, 0, m->rank, n_call);
+    return is_on_gpu(m) && n > 0 ? check_gpu_push(&m->gpu, m->send, n, err) : 0;
 }
 
-/* What came goes to where it is checked. */
-static int pull(struct measure *m, size_t n, struct cc_err *err)
+/* What has come goes to where it is checked. */
+static int fetch(struct measure *m, size_t n, struct cc_err *err)
 {
-    int r;
-
-    if (!m->gpu.has_context || n == 0)
-        return 0;
-    cuda_enter(&m->gpu);
-    r = cuda_to_host(&m->gpu, m->recv, m->gpu_recv, n * sizeof(float), err);
-    cuda_leave(&m->gpu);
-    return r;
+    return is_on_gpu(m) && !m->gpu.module && n > 0 ? check_gpu_pull(&m->gpu, m->recv, n, err) : 0;
 }
 
 int measure_open(struct measure *m, struct ccrun_pg *pg, uint64_t max_bytes, unsigned iters, unsigned warmup,
@@ -154,9 +144,16 @@ int measure_open(struct measure *m, struct ccrun_pg *pg, uint64_t max_bytes, uns
     return r;
 }
 
+const char *measure_where(const struct measure *m)
+{
+    if (!is_on_gpu(m))
+        return "";
+    return m->gpu.module ? "GPU" : m->gpu.why.msg;
+}
+
 void measure_close(struct measure *m)
 {
-    close_gpu(m);
+    check_gpu_close(&m->gpu);
     free(m->times);
     free(m->send);
     free(m->recv);
@@ -196,21 +193,52 @@ static int call(struct measure *m, enum check_op op, size_t count)
     return -EINVAL;
 }
 
-static uint64_t count_wrong(const struct measure *m, enum check_op op, size_t count, unsigned n_call)
+/* Adds how many of n elements that came, from `first` of the buffer on, are not those of `period` from `at` on. */
+static int count_part(struct measure *m, size_t first, size_t n, const struct check_period *period, unsigned at,
+                      uint64_t *wrong, struct cc_err *err)
 {
-    uint64_t wrong = 0;
+    uint64_t some = 0;
+    int      r = 0;
+
+    if (m->gpu.module)
+        r = check_gpu_count(&m->gpu, first, n, period, at, &some, err);
+    else
+        some = count_unlike(m->recv + first, n, period, at);
+    *wrong += some;
+    return r;
+}
+
+static int count_from(struct measure *m, size_t first, size_t n, unsigned rank, unsigned n_call, uint64_t *wrong,
+                      struct cc_err *err)
+{
+    const struct check_period p = period_of_one();
+
+    return count_part(m, first, n, &p, phase(0, rank, n_call), wrong, err);
+}
+
+static int count_sum(struct measure *m, size_t n, size_t first, unsigned n_call, uint64_t *wrong, struct cc_err *err)
+{
+    const struct check_period p = period_of_sum(m->size, n_call);
+
+    return count_part(m, 0, n, &p, (unsigned) (first % PERIOD), wrong, err);
+}
+
+static int count_wrong(struct measure *m, enum check_op op, size_t count, unsigned n_call, uint64_t *wrong,
+                       struct cc_err *err)
+{
+    int r = 0;
 
     switch (op) {
-    case CHECK_ALL_REDUCE: return measure_count_wrong_sum(m->recv, count, 0, m->size, n_call);
-    case CHECK_REDUCE_SCATTER: return measure_count_wrong_sum(m->recv, count, m->rank * count, m->size, n_call);
-    case CHECK_SENDRECV: return measure_count_wrong(m->recv, count, 0, (m->rank + m->size - 1) % m->size, n_call);
+    case CHECK_ALL_REDUCE: return count_sum(m, count, 0, n_call, wrong, err);
+    case CHECK_REDUCE_SCATTER: return count_sum(m, count, m->rank * count, n_call, wrong, err);
+    case CHECK_SENDRECV: return count_from(m, 0, count, (m->rank + m->size - 1) % m->size, n_call, wrong, err);
     case CHECK_ALL_GATHER:
-        for (unsigned r = 0; r < m->size; r++)
-            wrong += measure_count_wrong(m->recv + r * count, count, 0, r, n_call);
-        return wrong;
+        for (unsigned i = 0; r == 0 && i < m->size; i++)
+            r = count_from(m, i * count, count, i, n_call, wrong, err);
+        return r;
     case CHECK_N_OPS: break;
     }
-    return wrong;
+    return r;
 }
 
 int measure_op(struct measure *m, enum check_op op, uint64_t bytes, struct measured *ret, struct cc_err *err)
@@ -225,8 +253,7 @@ int measure_op(struct measure *m, enum check_op op, uint64_t bytes, struct measu
         unsigned n_call = m->n_calls++;
         uint64_t start;
 
-        measure_fill(m->send, n_send, 0, m->rank, n_call);
-        r = push(m, n_send, err);
+        r = fill(m, n_send, n_call, err);
         if (r == 0) /* or who checked faster would wait in the call, and its time would count */
             r = say_so(ccrun_barrier(m->pg), err);
         start = now_ns();
@@ -235,9 +262,9 @@ int measure_op(struct measure *m, enum check_op op, uint64_t bytes, struct measu
         if (i >= m->warmup)
             m->times[i - m->warmup] = now_ns() - start;
         if (r == 0)
-            r = pull(m, n_recv, err);
+            r = fetch(m, n_recv, err);
         if (r == 0)
-            ret->n_wrong += count_wrong(m, op, count, n_call);
+            r = count_wrong(m, op, count, n_call, &ret->n_wrong, err);
     }
     ret->ns = check_median(m->times, m->iters);
     return r;
@@ -265,10 +292,8 @@ static int take(struct measure *m, size_t count, int peer, unsigned n_call, uint
         r = ccrun_recv(m->pg, m->to, count, CCRUN_F32, peer, TAG);
     if (r == 0)
         r = ccrun_send(m->pg, m->from, 1, CCRUN_F32, peer, TAG);
-    r = r < 0 ? say_so(r, err) : pull(m, count, err);
-    if (r == 0)
-        *wrong += measure_count_wrong(m->recv, count, 0, (unsigned) peer, n_call);
-    return r;
+    r = r < 0 ? say_so(r, err) : fetch(m, count, err);
+    return r == 0 ? count_from(m, 0, count, (unsigned) peer, n_call, wrong, err) : r;
 }
 
 int measure_pair(struct measure *m, uint64_t bytes, struct measured *ret, struct cc_err *err)
@@ -282,8 +307,7 @@ int measure_pair(struct measure *m, uint64_t bytes, struct measured *ret, struct
             unsigned n_call = m->n_calls++;
             uint64_t ns = 0;
 
-            measure_fill(m->send, way == m->rank ? count : 1, 0, m->rank, n_call);
-            r = push(m, way == m->rank ? count : 1, err);
+            r = fill(m, way == m->rank ? count : 1, n_call, err);
             if (r == 0)
                 r = way == m->rank ? give(m, count, peer, &ns, err) : take(m, count, peer, n_call, &ret->n_wrong, err);
             if (way == m->rank && i >= m->warmup)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "backends/ccrun.h"
-#include "backends/cuda.h"
+#include "launcher/check_gpu.h"
 #include "launcher/check_perf.h"
 #include "store/base/err.h"
 
@@ -26,8 +26,7 @@ struct measure {
     uint64_t         timeout_ms;
     float           *send, *recv;
     size_t           room; /* elements of each */
-    struct cuda      gpu;  /* with nccl */
-    cu_address       gpu_send, gpu_recv;
+    struct check_gpu gpu;  /* with nccl */
     const void      *from; /* what calls send: send, or the GPU's */
     void            *to;
     uint64_t        *times;
@@ -42,6 +41,8 @@ struct measured {
 int  measure_open(struct measure *m, struct ccrun_pg *pg, uint64_t max_bytes, unsigned iters, unsigned warmup,
                   struct cc_err *err);
 void measure_close(struct measure *m); /* not the group */
+/* Where buffers are filled and checked: "" the host, which has them; "GPU"; or why they are on the GPU and not there. */
+const char *measure_where(const struct measure *m);
 
 /* Fails with the sentence of libccrun; then the group is of no use any more. */
 int measure_op(struct measure *m, enum check_op op, uint64_t bytes, struct measured *ret, struct cc_err *err);

@@ -128,7 +128,12 @@ static int measure_all(const struct check_options *o, struct measure *m, struct 
     return r;
 }
 
-static int measure_group(struct check_run *c, struct lines *l, char backend[16], struct cc_err *err)
+/* What rank 0 is told of its own part. */
+struct means {
+    char backend[16], where[CHECK_TEXT_MAX];
+};
+
+static int measure_group(struct check_run *c, struct lines *l, struct means *ret, struct cc_err *err)
 {
     const struct check_options *o = c->options;
     struct ccrun_pg            *pg;
@@ -137,9 +142,10 @@ static int measure_group(struct check_run *c, struct lines *l, char backend[16],
 
     if (r < 0)
         return r;
-    (void) snprintf(backend, 16, "%s", ccrun_backend(pg));
+    (void) snprintf(ret->backend, sizeof ret->backend, "%s", ccrun_backend(pg));
     r = measure_open(&m, pg, o->sizes.bytes[o->sizes.n - 1], o->iters, o->warmup, err);
     if (r == 0) {
+        (void) snprintf(ret->where, sizeof ret->where, "%s", measure_where(&m));
         r = measure_all(o, &m, l, err);
         measure_close(&m);
     }
@@ -227,8 +233,9 @@ static int check_ops(struct check_run *c, struct cc_err *err)
 {
     struct lines  l = { .r = 0 };
     struct cc_err why = { 0 };
-    char          backend[16] = "", failure[WHY_MAX] = "";
-    int           r = measure_group(c, &l, backend, &why);
+    struct means  means = { .backend = "" };
+    char          failure[WHY_MAX] = "";
+    int           r = measure_group(c, &l, &means, &why);
 
     if (r < 0)
         check_put_failure(&why, failure, sizeof failure);
@@ -240,7 +247,8 @@ static int check_ops(struct check_run *c, struct cc_err *err)
     cc_buf_free(&l.text);
     if (r < 0 || !c->report)
         return r;
-    memcpy(c->report->backend, backend, sizeof backend);
+    memcpy(c->report->backend, means.backend, sizeof means.backend);
+    memcpy(c->report->where, means.where, sizeof means.where);
     return collect_rows(c, err);
 }
 

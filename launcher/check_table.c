@@ -243,6 +243,20 @@ static void put_facts(struct page *p)
         put_wrapped(p, head, text);
 }
 
+/* With a GPU: who has looked at the buffers there. */
+static void put_where(struct page *p)
+{
+    char text[CHECK_TEXT_MAX + 64];
+
+    if (!p->r->where[0])
+        return;
+    if (strcmp(p->r->where, "GPU") == 0)
+        (void) snprintf(text, sizeof text, "filled and checked on the GPU");
+    else
+        (void) snprintf(text, sizeof text, "filled and checked on the host, and copied: %s", p->r->where);
+    put_wrapped(p, "buffers: ", text);
+}
+
 static void put_conclusions(struct page *p)
 {
     for (unsigned i = 0; i < p->r->n_warnings; i++)
@@ -272,6 +286,7 @@ int check_table(const struct check_report *r, const struct check_style *style, s
     x = put_pairs(&p);
     put_rows(&p);
     put_facts(&p);
+    put_where(&p);
     put_conclusions(&p);
     return x < 0 ? x : p.error;
 }

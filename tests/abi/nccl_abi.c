@@ -14,6 +14,8 @@ typedef CUdeviceptr         cu_address;
 typedef CUcontext           cu_context;
 typedef CUstream            cu_stream;
 typedef CUevent             cu_event;
+typedef CUmodule            cu_module;
+typedef CUfunction          cu_function;
 
 #define NCCL_API_TYPES
 typedef ncclResult_t   nccl_result;

@@ -9,6 +9,10 @@
  *   FAKE_CUDA_DEVICES=N    so many (8); 0: cuInit() finds none
  *   FAKE_CUDA_VERSION=N    of the driver (13000)
  *   FAKE_CUDA_NO_MEMORY=1  nothing larger than a page can be had
+ *   FAKE_CUDA_NO_KERNEL=1  PTX is of a version that it does not know
+ *   FAKE_CUDA_WRONG=1      the kernel that fills makes a mistake
+ *
+ * Of kernels it knows those of ccrun-check, by name, and runs them itself.
  */
 #include "tests/support/fake/fakecuda.h"
 
@@ -22,7 +26,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_DEVICES = 64, MAX_DEPTH = 16, PAGE = 4096, INVALID_VALUE = 1, INVALID_CONTEXT = 201 };
+enum {
+    MAX_DEVICES = 64,
+    MAX_DEPTH = 16,
+    PAGE = 4096,
+    INVALID_VALUE = 1,
+    INVALID_CONTEXT = 201,
+    UNSUPPORTED_PTX = 222,
+    NOT_FOUND = 500,
+    PERIOD = 13,
+};
 
 struct cu_ctx {
     int ordinal, n_users;
@@ -57,7 +70,7 @@ struct cu_ev {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
 static struct cu_ctx   primary[MAX_DEVICES];
 static struct memory  *memory;
-static int             n_streams, n_events;
+static int             n_streams, n_events, n_modules;
 
 static _Thread_local struct cu_ctx *stack[MAX_DEPTH];
 static _Thread_local int            depth;
@@ -156,8 +169,8 @@ CUresult cuDevicePrimaryCtxRelease_v2(int device)
         fatal("a context was released too often");
     for (int i = 0; i < MAX_DEVICES; i++)
         is_last = is_last && primary[i].n_users == 0;
-    if (is_last && (memory || n_streams > 0 || n_events > 0))
-        fatal("memory, streams or events are left");
+    if (is_last && (memory || n_streams > 0 || n_events > 0 || n_modules > 0))
+        fatal("memory, streams, events or modules are left");
     (void) pthread_mutex_unlock(&lock);
     return CU_OK;
 }
@@ -498,4 +511,101 @@ CUresult cuPointerGetAttributes(unsigned n, int *which, void **ret, CUdeviceptr 
     }
     (void) pthread_mutex_unlock(&lock);
     return CU_OK;
+}
+
+/* ---- kernels */
+
+struct cu_mod {
+    bool is_loaded;
+};
+
+struct cu_fn {
+    bool is_count;
+};
+
+/* What both kernels are given, as they have it. */
+struct launch {
+    cu_address at, wrong;
+    size_t     n;
+    float      period[PERIOD];
+    unsigned   phase;
+    bool       is_count;
+};
+
+static void run_kernel(void *arg)
+{
+    struct launch *l = arg;
+    float         *p = fake_cuda_host((void *) (uintptr_t) l->at, l->n * sizeof *p);
+    uint64_t      *wrong = l->is_count ? fake_cuda_host((void *) (uintptr_t) l->wrong, sizeof *wrong) : NULL;
+
+    if (!p || (l->is_count && !wrong))
+        fatal("a kernel was given what is not device memory");
+    for (size_t i = 0; i < l->n; i++)
+        if (l->is_count)
+            *wrong += !(p[i] == l->period[(l->phase + i) % PERIOD]);
+        else
+            p[i] = (float) ((l->phase + i) % PERIOD);
+    if (!l->is_count && l->n > 1 && getenv("FAKE_CUDA_WRONG"))
+        p[l->n / 2] += 1;
+    free(l);
+}
+
+CUresult cuModuleLoadData(struct cu_mod **ret, const void *image)
+{
+    if (!current())
+        return INVALID_CONTEXT;
+    if (getenv("FAKE_CUDA_NO_KERNEL"))
+        return UNSUPPORTED_PTX;
+    if (!strstr(image, ".entry ccrun_fill(") || !strstr(image, ".entry ccrun_count("))
+        return INVALID_VALUE;
+    *ret = calloc(1, sizeof **ret);
+    if (!*ret)
+        fatal("no memory");
+    (void) pthread_mutex_lock(&lock);
+    n_modules++;
+    (void) pthread_mutex_unlock(&lock);
+    return CU_OK;
+}
+
+CUresult cuModuleUnload(struct cu_mod *m)
+{
+    free(m);
+    (void) pthread_mutex_lock(&lock);
+    n_modules--;
+    (void) pthread_mutex_unlock(&lock);
+    return CU_OK;
+}
+
+static struct cu_fn fill_fn = { false }, count_fn = { true };
+
+CUresult cuModuleGetFunction(struct cu_fn **ret, struct cu_mod *m, const char *name)
+{
+    if (!m)
+        return INVALID_VALUE;
+    *ret = strcmp(name, "ccrun_fill") == 0 ? &fill_fn : strcmp(name, "ccrun_count") == 0 ? &count_fn : NULL;
+    return *ret ? CU_OK : NOT_FOUND;
+}
+
+/* Arguments are read at the launch, as the driver does it. */
+CUresult cuLaunchKernel(struct cu_fn *f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, struct cu_st *s,
+                        void **arguments, void **extra)
+{
+    struct launch *l;
+
+    if (!current() || extra || shared_bytes > 0 || grid_x * grid_y * grid_z == 0 ||
+        block_x * block_y * block_z == 0 || block_x * block_y * block_z > 1024)
+        return current() ? INVALID_VALUE : INVALID_CONTEXT;
+    l = calloc(1, sizeof *l);
+    if (!l)
+        fatal("no memory");
+    l->is_count = f->is_count;
+    memcpy(&l->at, arguments[0], sizeof l->at);
+    memcpy(&l->n, arguments[1], sizeof l->n);
+    if (l->is_count)
+        memcpy(l->period, arguments[2], sizeof l->period);
+    memcpy(&l->phase, arguments[l->is_count ? 3 : 2], sizeof l->phase);
+    if (l->is_count)
+        memcpy(&l->wrong, arguments[4], sizeof l->wrong);
+    return cuLaunchHostFunc(s, run_kernel, l);
 }
