@@ -25,8 +25,9 @@ works() {
         [ "$(head -c 4 "$ccrun" | tail -c 3)" = ELF ]
         "$ccrun" --version
         "$ccrun" --nproc-per-node 2 --no-python sh -c "echo rank \$RANK of \$WORLD_SIZE"
-        "${ccrun}-store" --version' - "$1" >out || { cat out; exit 1; }
-    has out 'ccrun 0.' 'libuv 1.' 'rank 0 of 2' 'rank 1 of 2' 'ccrun-store 0.'
+        "${ccrun}-store" --version
+        "${ccrun}-check" --version' - "$1" >out || { cat out; exit 1; }
+    has out 'ccrun 0.' 'libuv 1.' 'rank 0 of 2' 'rank 1 of 2' 'ccrun-store 0.' 'ccrun-check 0.'
 }
 EOF
 
