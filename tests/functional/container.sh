@@ -66,6 +66,12 @@ for user in 0 54321; do
     same "$user 0 0,$user 0 1,$user 1 0,$user 1 1," "$(sort out | tr '\n' ,)"
     lacks err 'left behind' 'cannot'
 done
+CTR_USER=54321 CTR_READONLY=1 CTR_PROC=hidepid=2 bg_ctr job "$public/ccrun" --nproc-per-node 2 --no-python sleep 50
+wait_for 'ctr_exec job "$public/ccrun" --probe ready >out 2>err'
+has out 'ready: round 1, 2 workers here'
+same 54321 "$(ctr_exec job id -u)"
+kill $pid
+ends $pid 143
 rm -r "$public"
 E
 
