@@ -120,7 +120,8 @@ class Store : public gloo::rendezvous::Store
 struct Group {
     std::shared_ptr<gloo::rendezvous::Context> context;
     std::mutex                                 closing;
-    uint32_t                                   tag = 0; /* of the collective that is under way */
+    uint32_t                                   n = 0;   /* collectives */
+    uint32_t                                   tag = 0; /* of the one that is under way */
 };
 
 /* ---- failures in words */
@@ -196,6 +197,21 @@ int explain(gloo_shim_error *err, const Group *g)
     } catch (...) {
         return fail(err, -EIO, "gloo failed in a way of its own");
     }
+}
+
+int explain_call(gloo_shim_error *err, const Group *g, const gloo_shim_call &c)
+{
+    char late[160];
+    int  n, code = explain(err, g);
+
+    if (code != -ETIMEDOUT)
+        return code;
+    n = snprintf(late, sizeof late, "not done within %.3g s", static_cast<double>(c.timeout_ms) / 1000);
+    if (c.what == CCRUN_SEND || c.what == CCRUN_RECV)
+        (void) snprintf(late + n, sizeof late - static_cast<size_t>(n),
+                        ": rank %d has %s nothing of %zu bytes", c.peer,
+                        c.what == CCRUN_SEND ? "received" : "sent", c.count * c.width);
+    return fail(err, code, late);
 }
 
 milliseconds limit(uint64_t ms)
@@ -321,6 +337,14 @@ void barrier(Group &g, const gloo_shim_call &c)
     gloo::barrier(o);
 }
 
+/* gloo throws in a thread of its own, which ends the process, when more arrives than is waited for: so the
+ * size is part of the slot.  The first bit is set in no slot of a collective. */
+uint64_t slot_of(const gloo_shim_call &c)
+{
+    return uint64_t{ 1 } << 63 | static_cast<uint64_t>(c.count * c.width) << 15 |
+           static_cast<uint64_t>(c.tag);
+}
+
 Buffer post(Group &g, const gloo_shim_call &c)
 {
     const bool   is_send = c.what == CCRUN_SEND;
@@ -328,9 +352,9 @@ Buffer post(Group &g, const gloo_shim_call &c)
     Buffer       b = g.context->createUnboundBuffer(is_send ? const_cast<void *>(c.send) : c.recv, n);
 
     if (is_send)
-        b->send(c.peer, static_cast<uint64_t>(c.tag));
+        b->send(c.peer, slot_of(c));
     else
-        b->recv(c.peer, static_cast<uint64_t>(c.tag));
+        b->recv(c.peer, slot_of(c));
     return b;
 }
 
@@ -343,11 +367,13 @@ void await(const gloo_shim_call &c, Buffer &b)
         throw std::runtime_error("the wait was given up");
 }
 
-/* The number of the call keeps two collectives apart.  Messages are not counted: of these one rank may have
- * more than another. */
+/* The number of the call keeps two collectives apart, and the digest those that do not fit together: what is
+ * left of these waits for its deadline, as with slot_of().  Messages are not counted: of these one rank may
+ * have more than another. */
 template <typename T> void dispatch(Group &g, const gloo_shim_call &c)
 {
-    g.tag += c.what != CCRUN_SEND && c.what != CCRUN_RECV;
+    if (c.what != CCRUN_SEND && c.what != CCRUN_RECV)
+        g.tag = ++g.n << 16 | c.digest;
     switch (c.what) {
     case CCRUN_ALL_REDUCE: return all_reduce<T>(g, c);
     case CCRUN_REDUCE: return reduce<T>(g, c);
@@ -382,7 +408,7 @@ int shim_run(void *ctx, const gloo_shim_call *call, gloo_shim_error *err)
         }
         return 0;
     } catch (...) {
-        return explain(err, &g);
+        return explain_call(err, &g, *call);
     }
 }
 
@@ -409,7 +435,7 @@ void wait_for(Pending *p)
     try {
         await(p->call, p->buffer);
     } catch (...) {
-        code = explain(&err, p->group);
+        code = explain_call(&err, p->group, p->call);
     }
     std::lock_guard<std::mutex> lock(p->lock);
     p->code = code;

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define GLOO_SHIM_VERSION 1 /* of this file */
+#define GLOO_SHIM_VERSION 2 /* of this file */
 #define GLOO_SHIM_ERROR_MAX 400
 
 struct gloo_shim_error {
@@ -44,6 +44,7 @@ struct gloo_shim_call {
     void           *recv;
     size_t          count, width; /* elements, and the bytes of one: 1, 2, 4 or 8 */
     int             peer, tag;
+    uint16_t        digest; /* of a collective: what all ranks have to say alike */
     uint64_t        timeout_ms;
     void (*reduce)(void *out, const void *a, const void *b, size_t n);
 };

@@ -48,6 +48,13 @@ EOF
     it "$backend: calls that were started are aborted from another thread" <<EOF
 fault $backend requests 3 'aborted'
 EOF
+    for call in $calls; do
+        [ "$backend" = gloo ] && [ "$call" != 8 ] || continue # a barrier has no elements
+        [ "$full" ] || [ $((call % 3)) -eq 0 ] || continue
+        it "$backend: call $call with other counts ends with an error, not the process" <<EOF
+fault gloo differ-$call 3 '9999\|100000\|every other rank'
+EOF
+    done
     # A GPU works off in order what it is given.
     [ "$backend" = nccl ] || it "$backend: a message that is started does not wait for an all-reduce that was" <<EOF
 [ $backend != gloo ] || [ -e "\$GLOO" ] || skip 'libccrun was built without gloo'

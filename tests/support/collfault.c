@@ -9,7 +9,9 @@
  *   requests  the same with calls that were started, of every kind that is worked off in another way
  *   beside    nothing happens, but rank 0 starts an all-reduce, to which the others come after a message that
  *             it starts behind it
- *   fails     an all-reduce fails at every rank, for a reason that the backend has been given; then all meet
+ *   differ-N  the last rank makes call N of ccrun_what with one element less; of a message, the other end
+ * does fails     an all-reduce fails at every rank, for a reason that the backend has been given; then all
+ * meet
  *
  * Prints "told: " and the sentence of the failure ("left: " where another rank has aborted), then "well" when
  * all that is left to do has worked.
@@ -337,6 +339,23 @@ static void abort_requests(void)
     tell_the_others();
 }
 
+static void differ(enum ccrun_what what)
+{
+    struct ccrun_call c = describe(what, N - (rank == size - 1), LATE_MS);
+    uint64_t          since = now_ms();
+    int               r;
+
+    if (rank == size - 1 && (what == CCRUN_SEND || what == CCRUN_RECV)) {
+        c.what = what == CCRUN_SEND ? CCRUN_RECV : CCRUN_SEND;
+        c.peer = 0;
+    }
+    r = ccrun_run(pg, &c);
+    if (r == 0) /* a root that only sends */
+        r = call(CCRUN_BARRIER, 0, LATE_MS);
+    told(r, since, 2 * LATE_MS);
+    meet_again(size);
+}
+
 /* In some of the rounds the thread of the queue is in the all-reduce when the messages are started, in some
  * it is not yet. */
 static void start_beside(void)
@@ -389,6 +408,8 @@ int main(int argc, char **argv)
         round_after(what);
     else if (strcmp(argv[2], "late") == 0)
         stay_away();
+    else if (strncmp(argv[2], "differ-", 7) == 0)
+        differ(what);
     else if (strcmp(argv[2], "beside") == 0)
         start_beside();
     else if (strcmp(argv[2], "fails") == 0)
