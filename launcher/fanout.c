@@ -347,7 +347,7 @@ int fanout_make(struct fanout *f, struct options *o, char **argv, char *const *e
         r = make_common(f, o, argv, env, err);
     if (r == 0)
         r = f->way == FANOUT_SSH ? fanout_ssh_lines(f, o, err) : fanout_srun_lines(f, o, env, err);
-    if (!fanout_is_tree(f))
+    if (f->way != FANOUT_SSH)
         explicit_bzero(f->secret, sizeof f->secret);
     return r == 0 ? 0 : r == -ENOMEM ? AGENT_EXIT_INTERNAL : AGENT_EXIT_USAGE;
 }

@@ -55,7 +55,7 @@ struct fanout {
     struct fanout_line *lines;
     unsigned        n_lines;
     struct cc_buf   common;   /* the begin of every block */
-    uint8_t         secret[FANOUT_SECRET]; /* until all blocks are written */
+    uint8_t         secret[FANOUT_SECRET]; /* until no block can be wanted any more */
     char            mark[FANOUT_MARK_MAX];
     char            host[256]; /* our own name */
     char            endpoint[300], job[64];
@@ -91,6 +91,9 @@ int fanout_ssh_lines(struct fanout *f, const struct options *o, struct cc_err *e
 bool fanout_is_tree(const struct fanout *f); /* some of its programs lead to several agents each */
 /* To that node alone, once more.  NULL: no memory. */
 struct fanout_line *fanout_ssh_direct(struct fanout *f, unsigned rank, const char *before);
+/* What ssh said before it ended: a server that lets in no more for now (MaxStartups)?  And the block of l, once more. */
+bool fanout_ssh_is_crowd(const char *why);
+int  fanout_ssh_block(struct fanout *f, const struct fanout_line *l, struct cc_buf *block);
 int fanout_srun_hosts(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err);
 int fanout_srun_lines(struct fanout *f, const struct options *o, char *const *env, struct cc_err *err);
 

@@ -33,6 +33,8 @@ enum {
     WHY_MAX = 400,
     SAID_MAX = 64,
     SSH_FAILED = 255,
+    TRIES_MAX = 6, /* where a server lets in no more for now: about 8 s in all */
+    AGAIN_MS = 250,
     SENTENCE_MAX = 1024,
 };
 
@@ -48,13 +50,15 @@ struct line {
     struct run               *r;
     const struct fanout_line *cfg;
     struct cc_buf            *out; /* the block, then signals */
-    pid_t                     pid; /* 0: not started, or reaped */
+    pid_t                     pid, pid_was; /* 0: not started, or reaped */
     int                       in_fd, status;
     uv_poll_t                 in;
-    bool                      has_in, is_started, is_exited, is_settled;
+    bool                      has_in, is_exited, is_settled;
     struct outlet_stream      stream[2];
     unsigned                  n_streams;
     uv_timer_t                timer;
+    unsigned                  n_tries;
+    bool                      is_again; /* its timer starts it */
     char                      why[WHY_MAX]; /* the last that was printed before an agent was up */
 };
 
@@ -201,6 +205,7 @@ static unsigned n_up(const struct line *l)
 /* ---- the end of the whole */
 
 static void on_timer(uv_timer_t *t);
+static void line_done(struct line *l);
 
 static void arm(struct run *r, uint64_t ms)
 {
@@ -228,6 +233,9 @@ static void stop(struct run *r, int signum)
     if (!r->is_stopping)
         arm(r, time_to_end(r));
     r->is_stopping = true;
+    for (unsigned i = 0; i < r->n_started; i++)
+        if (r->lines[i].is_again)
+            line_done(&r->lines[i]);
 }
 
 static void on_timer(uv_timer_t *t)
@@ -383,6 +391,7 @@ static void node_is_up(struct line *l, unsigned rank)
 
     place_of(r, rank)->state = PLACE_UP;
     l->why[0] = '\0';
+    l->n_tries = 1;
     if (!pass_up(r, "up %u", rank))
         say(r, 1, "ccrun: node %u (%s): the agent is up", rank, host_of(r, rank));
 }
@@ -456,10 +465,36 @@ static size_t on_error_line(void *ctx, const char *text, size_t len)
 
 /* ---- programs */
 
+static void on_again(uv_timer_t *t);
+
+/* No agent was there yet, and its server was only too busy.  Not all of them come back at once.  True: it is started later. */
+static bool is_tried_again(struct line *l)
+{
+    struct run *r = l->r;
+    uint64_t    ms;
+
+    if (r->is_stopping || r->f->way != FANOUT_SSH || l->status != SSH_FAILED || n_in(l, PLACE_WAITING) < l->cfg->n ||
+        l->n_tries >= TRIES_MAX || !fanout_ssh_is_crowd(l->why) || fanout_ssh_block(r->f, l->cfg, l->out) < 0)
+        return false;
+    ms = (uint64_t) AGAIN_MS << (l->n_tries - 1);
+    ms = ms / 2 + (uint64_t) l->pid_was * 7919 % ms;
+    say(r, 1, "ccrun: node %u (%s): %s; once more in %.1f s", l->cfg->first, host_of(r, l->cfg->first), l->why, (double) ms / 1000);
+    l->is_again = true;
+    (void) uv_timer_start(&l->timer, on_again, ms, 0);
+    return true;
+}
+
 static void line_done(struct line *l)
 {
     struct run *r = l->r;
+    size_t      n = strlen(l->why);
 
+    if (is_tried_again(l))
+        return;
+    l->is_again = false;
+    (void) uv_timer_stop(&l->timer);
+    if (l->n_tries > 1)
+        (void) snprintf(l->why + n, sizeof l->why - n, "%s(tried %u times)", n > 0 ? " " : "", l->n_tries);
     for (unsigned i = 0; i < l->cfg->n; i++) {
         unsigned      rank = l->cfg->first + i;
         struct place *p = place_of(r, rank);
@@ -493,6 +528,7 @@ static void on_drain(uv_timer_t *t)
 
 static void exited(struct line *l, int status)
 {
+    l->pid_was = l->pid;
     l->pid = 0;
     l->is_exited = true;
     l->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -607,8 +643,10 @@ static void start(struct line *l)
     struct cc_err err = { 0 };
     int           e = make_pipes(p);
 
-    l->is_started = true;
-    r->n_under_way++;
+    if (!l->is_again)
+        r->n_under_way++;
+    l->is_exited = l->is_again = false;
+    l->n_tries++;
     if (e == 0)
         e = spawn(l, p);
     if (e == 0 && watch(l, p, &err) < 0) {
@@ -626,6 +664,14 @@ static void start(struct line *l)
         return;
     }
     flush(l);
+}
+
+static void on_again(uv_timer_t *t)
+{
+    struct line *l = CC_CONTAINER_OF(t, struct line, timer);
+
+    l->why[0] = '\0';
+    start(l);
 }
 
 static void finish(struct run *r);
@@ -725,12 +771,12 @@ static void finish(struct run *r)
     uv_stop(&r->loop);
 }
 
-/* An agent stops when the way to it breaks, and the others call that a job that was stopped: 1, 128 + SIGTERM. */
+/* An agent stops when the way to it breaks, and that is how it ends: 128 + SIGTERM. */
 static bool is_by_loss(const struct run *r)
 {
     uint64_t a = r->status_at, b = r->lost_at;
 
-    return (r->status == 1 || r->status == 128 + SIGTERM) && b > 0 && !r->stopped_by && (a > b ? a - b : b - a) < DOOM_MS;
+    return r->status == 128 + SIGTERM && b > 0 && !r->stopped_by && (a > b ? a - b : b - a) < DOOM_MS;
 }
 
 static int exit_status(const struct run *r)

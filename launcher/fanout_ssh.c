@@ -145,17 +145,32 @@ static int add_node(struct cc_buf *b, unsigned rank, const struct host *h)
 }
 
 /* For one node, or for several: then whoever reads it makes the block of each. */
-static int make_block(struct fanout *f, struct fanout_line *l, struct cc_err *err)
+static int make_block(const struct fanout *f, const struct fanout_line *l, struct cc_buf *block, struct cc_err *err)
 {
     const struct host *h = &f->hosts.host[l->first - f->first_rank];
-    int                r = cc_buf_add(&l->block, cc_buf_data(&f->common), cc_buf_len(&f->common));
+    int                r = cc_buf_add(block, cc_buf_data(&f->common), cc_buf_len(&f->common));
 
     if (r == 0 && l->n == 1)
-        r = add_node(&l->block, l->first, h);
+        r = add_node(block, l->first, h);
     for (unsigned i = 0; r == 0 && l->n > 1 && i < l->n; i++)
-        r = fanout_tree_add(&l->block, l->first + i, &h[i]);
+        r = fanout_tree_add(block, l->first + i, &h[i]);
     return r < 0 ? cc_fail(err, r, "the data for host '%s' cannot be written: %s", h->name, strerror(-r))
-                 : fanout_seal(f, &l->block, err);
+                 : fanout_seal(f, block, err);
+}
+
+int fanout_ssh_block(struct fanout *f, const struct fanout_line *l, struct cc_buf *block)
+{
+    struct cc_err err = { 0 };
+
+    cc_buf_drop(block, cc_buf_len(block));
+    return make_block(f, l, block, &err);
+}
+
+/* sshd closes a connection before either side has said who it is, at random, when many come at once (MaxStartups), and for
+ * a while when one comes too often (PerSourcePenalties). */
+bool fanout_ssh_is_crowd(const char *why)
+{
+    return strstr(why, "exchange_identification: ") || strstr(why, "Connection closed by ") || strstr(why, "Connection reset by ");
 }
 
 /* The words of --ssh-args: a shell's quotes and backslashes, and nothing else of a shell. */
@@ -204,7 +219,7 @@ static int make_line(struct fanout *f, const struct options *o, struct fanout_li
     l->is_local = is_local(f, i);
     l->has_stdin = l->is_local && i == 0 && isatty(STDIN_FILENO) != 1;
     r = l->is_local ? local_argv(f, o, &l->argv) : ssh_argv(f, &f->hosts.host[i], f->ssh_extra, f->ssh_command, &l->argv);
-    return r < 0 ? cc_fail(err, r, "no memory for %zu nodes", f->hosts.n) : make_block(f, l, err);
+    return r < 0 ? cc_fail(err, r, "no memory for %zu nodes", f->hosts.n) : make_block(f, l, &l->block, err);
 }
 
 bool fanout_is_tree(const struct fanout *f)

@@ -137,8 +137,6 @@ int fanout_tree_relay(struct fanout *f, struct options *o, struct farend *far, s
         r = take_common(f, far, err);
     if (r == 0)
         r = fanout_ssh_lines(f, o, err);
-    if (!fanout_is_tree(f))
-        explicit_bzero(f->secret, sizeof f->secret);
     explicit_bzero((uint8_t *) (uintptr_t) far->data.secret, far->data.n_secret); /* the rest of it is our environment */
     return r;
 }

@@ -13,6 +13,11 @@ until [ "$1" = -- ]; do shift; done
 case $2 in
 down*) echo "ssh: connect to host $2 port 22: No route to host" >&2; exit 255 ;;
 slow*) exec sleep 1000 ;; # ended by TERM at any moment, as ssh is
+busy*) # so many times, as where sshd's MaxStartups is reached
+    [ "$(grep -c -- "-- $2" "$SSH_LOG")" -gt "${2#busy}" ] || {
+        echo 'kex_exchange_identification: read: Connection reset by peer' >&2
+        exit 255
+    } ;;
 lost*) # its connection breaks once all are at work
     exec 3<&0
     env -i SSH_HOSTED="$2" PATH="$PATH" sh -c "$3" <&3 &
@@ -55,6 +60,22 @@ for hosts in h1,h2,down down,h1,h2 h1,down7,slow; do
     expect_status 75 "$CCRUN" $(at) --hosts $hosts --no-python sleep 1000
     has err 'ccrun: error: node ' ' (down' 'no agent could be started: ssh: connect to host down' 'No route to host'
 done
+E
+
+it 'a server that lets in no more for now is asked again, for a while, and a signal does not wait for that' <<'E'
+"$CCRUN" -v $(at) --hosts h1,busy1,busy2 --no-python sh -c 'echo $RANK $SSH_HOSTED' >out 2>err
+same '0 h1,1 busy1,2 busy2' "$(sort out | paste -sd,)"
+matches err 'ccrun: node 1 \(busy1\): kex_exchange_identification: read: Connection reset by peer; once more in 0\.[1-4] s'
+same 3 "$(grep -c 'once more in' err)"
+bg head "$CCRUN" -v $(at) --hosts h1,busy99 --no-python sleep 1000
+wait_for 'test "$(grep -c "once more in" head.err)" = 3'
+started=$(now_ms)
+kill -TERM $pid
+ends $pid 143
+in_time "$started" 3000
+[ "$CCRUN_REPEAT" -ge 50 ] || skip 'until it is given up takes 8 s: in a full run only'
+expect_status 75 "$CCRUN" $(at) --hosts h1,busy98 --no-python sleep 1000
+has err 'node 1 (busy98): no agent could be started: kex_exchange_identification: read: Connection reset by peer (tried 6 times)'
 E
 
 it 'the environment, but for what is a node'\''s own, and the arguments arrive byte for byte (C74)' <<'E'
