@@ -390,6 +390,7 @@ void party_set_about(struct party *p, const char *addr)
     const struct party_cfg *c = &p->cfg;
 
     p->about = (struct rdzv_about) { .nproc = c->nproc, .wish = c->wish, .group = c->group, .plan = c->rdzv.plan };
+    p->about.pid = (uint32_t) getpid();
     p->about.port = p->store ? store_server_port(p->store) : 0;
     (void) snprintf(p->about.host, sizeof p->about.host, "%s", c->our_host);
     (void) snprintf(p->about.addr, sizeof p->about.addr, "%s", addr);

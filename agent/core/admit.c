@@ -64,5 +64,6 @@ int admit_rival(struct peer *holder, uint64_t now, uint64_t dead_after, struct r
         return -1;
     }
     holder->rival_since = 0;
-    return refuse(ret, RDZV_REFUSED_RANK, "node rank %d is taken by %s, which is alive", holder->rank.wish, holder->host);
+    return refuse(ret, RDZV_REFUSED_RANK, "node rank %d is taken by %s (process %u), which is alive", holder->rank.wish,
+                  holder->host, holder->pid);
 }

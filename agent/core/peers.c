@@ -149,7 +149,7 @@ struct peer *peers_add(struct peers *t, uint64_t now, uint64_t incarnation, cons
 
     assert(p && role != PEERS_NONE && !peers_holder(t, about->wish) && t->slots[at] == PEERS_NONE);
     take_out(t, p);
-    *p = (struct peer) { .incarnation = incarnation, .seen = now, .port = about->port };
+    *p = (struct peer) { .incarnation = incarnation, .seen = now, .pid = about->pid, .port = about->port };
     p->rank = (struct ranks_node) {
         .wish = about->wish, .previous = RANKS_NONE, .arrival = t->n_arrived++, .group = about->group,
         .nproc = about->nproc, .role = role, .group_rank = RDZV_NO_RANK,

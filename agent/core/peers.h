@@ -31,6 +31,7 @@ struct peer {
     bool     is_member;       /* of the round that is active, or was the last one that was */
     bool     is_unreported;   /* a member that has not told yet how its part of the round ended */
     bool     is_done, is_leaving, is_stuck;
+    uint32_t pid;
     uint16_t port;
     char     host[RDZV_HOST_MAX], addr[RDZV_ADDR_MAX];
     /* of the table */

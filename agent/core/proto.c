@@ -13,6 +13,7 @@ static void about(struct fields *io, struct rdzv_about *a)
     fields_u32(io, &a->nproc);
     fields_i32(io, &a->wish);
     fields_u64(io, &a->group);
+    fields_u32(io, &a->pid);
     fields_u16(io, &a->port);
     fields_text(io, a->host, sizeof(a->host));
     fields_text(io, a->addr, sizeof(a->addr));

@@ -88,6 +88,7 @@ struct rdzv_about { /* what does not change while an agent lives */
     uint32_t nproc;
     int32_t  wish; /* explicit node rank, or -1 */
     uint64_t group; /* fingerprint of the name of those that it should be near; 0: none */
+    uint32_t pid;  /* for whoever looks for it; 0: not known */
     uint16_t port; /* where it would host the store of the workers */
     char     host[RDZV_HOST_MAX], addr[RDZV_ADDR_MAX], role[RDZV_ROLE_MAX];
     struct rdzv_plan plan;

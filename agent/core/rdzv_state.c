@@ -8,7 +8,7 @@
 enum {
     VERSION = 2,
     HEAD_MAX = 512 + 4 * FIELDS_CAUSE_MAX + BUDGET_STATE_MAX + RANKS_MAX_ROLES * (2 + RDZV_ROLE_MAX),
-    PEER_MAX = 56 + RDZV_HOST_MAX + RDZV_ADDR_MAX,
+    PEER_MAX = 60 + RDZV_HOST_MAX + RDZV_ADDR_MAX,
 };
 
 enum { /* of a peer */
@@ -100,6 +100,7 @@ static void peer(struct fields *f, struct peer *p, uint32_t *flags)
     fields_u64(f, &p->rank.group);
     fields_u32(f, &p->rank.nproc);
     p->rank.role = (uint32_t) fields_number(f, 1, p->rank.role, RANKS_MAX_ROLES - 1);
+    fields_u32(f, &p->pid);
     fields_u16(f, &p->port);
     fields_text(f, p->host, sizeof(p->host));
     fields_text(f, p->addr, sizeof(p->addr));
@@ -203,6 +204,7 @@ static void load_peer(struct rdzv *r, struct fields *f, uint64_t now, const stru
     about.nproc = in.rank.nproc;
     about.wish = in.rank.wish;
     about.group = in.rank.group;
+    about.pid = in.pid;
     about.port = in.port;
     memcpy(about.host, in.host, sizeof(about.host));
     memcpy(about.addr, in.addr, sizeof(about.addr));

@@ -14,7 +14,7 @@
 #include "agent/core/proto.h"
 #include "agent/core/rdzv.h"
 
-enum { RECORD_VERSION = 2, RECORD_HEAD = 8, RECORD_MAX = PROTO_FRAME_MAX + 512, RECORD_PIECE = PROTO_FRAME_MAX };
+enum { RECORD_VERSION = 3, RECORD_HEAD = 8, RECORD_MAX = PROTO_FRAME_MAX + 512, RECORD_PIECE = PROTO_FRAME_MAX };
 
 enum record_kind {
     RECORD_MEMBER, /* the member is born: u.member */

@@ -65,7 +65,8 @@ static inline struct rdzv_hello hello_of(struct game *g, unsigned node, enum rdz
     struct rdzv_hello h = { .incarnation = g->incarnation[node], .seq = ++g->seq, .round = round, .phase = phase };
 
     h.has_about = true;
-    h.about = (struct rdzv_about) { .nproc = 2, .wish = g->wish[node], .port = (uint16_t) (29500 + node), .plan = g->cfg.plan };
+    h.about = (struct rdzv_about) { .nproc = 2, .wish = g->wish[node], .pid = 4000 + node, .plan = g->cfg.plan };
+    h.about.port = (uint16_t) (29500 + node);
     (void) snprintf(h.about.host, sizeof h.about.host, "%s%u", g->host, node);
     (void) snprintf(h.about.addr, sizeof h.about.addr, "10.0.0.%u", node);
     return h;

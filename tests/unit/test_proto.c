@@ -38,7 +38,7 @@ static struct proto_msg longest(enum proto_type type)
         struct rdzv_about *a = &m.u.hello.about;
 
         m.u.hello = (struct rdzv_hello) { 1, 2, 3, 4, 5, RDZV_NODE_GONE, 6, 7, 8, true, true, { 0 }, { 0 } };
-        *a = (struct rdzv_about) { .nproc = 8, .wish = -1, .port = 29500, .plan = { 2, 4, 77, "", "" } };
+        *a = (struct rdzv_about) { .nproc = 8, .wish = -1, .pid = 4711, .port = 29500, .plan = { 2, 4, 77, "", "" } };
         fill(a->host, sizeof a->host);
         fill(a->addr, sizeof a->addr);
         fill(a->role, sizeof a->role);
@@ -116,6 +116,7 @@ Test(proto, fields_arrive_as_they_were)
     got = carry(frame, proto_encode(&m, frame), 0);
     cr_expect_eq(got.u.hello.about.wish, -1);
     cr_expect_eq(got.u.hello.about.port, 29500);
+    cr_expect_eq(got.u.hello.about.pid, 4711);
     cr_expect_eq(got.u.hello.cause.at, 1ull << 63);
     cr_expect_eq(got.u.hello.notice_ms, 7);
     cr_expect_str_eq(got.u.hello.about.plan.program, m.u.hello.about.plan.program);

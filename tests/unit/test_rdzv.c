@@ -620,7 +620,7 @@ Test(rdzv, a_node_rank_that_is_taken_names_its_holder)
     live(&g, 1, 2, 2000);
     say(&g, 3, RDZV_NODE_READY, 0);
     cr_expect_eq(g.refused[3].why, RDZV_REFUSED_RANK);
-    cr_expect_str_eq(g.refused[3].sentence, "node rank 0 is taken by h1, which is alive");
+    cr_expect_str_eq(g.refused[3].sentence, "node rank 0 is taken by h1 (process 4001), which is alive");
     rdzv_free(g.r);
 }
 

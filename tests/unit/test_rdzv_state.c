@@ -62,7 +62,7 @@ static void say(struct game *g, unsigned node, enum rdzv_node_phase phase, uint3
 {
     struct rdzv_hello h = { .incarnation = node, .seq = ++g->seq, .round = round, .phase = phase, .has_about = round == 0 };
 
-    h.about = (struct rdzv_about) { .nproc = 2, .wish = -1, .port = 29500, .role = "trainer", .plan = g->cfg.plan };
+    h.about = (struct rdzv_about) { .nproc = 2, .wish = -1, .pid = 4711, .port = 29500, .role = "trainer", .plan = g->cfg.plan };
     (void) snprintf(h.about.host, sizeof h.about.host, "h%u", node);
     (void) snprintf(h.about.addr, sizeof h.about.addr, "10.0.0.%u", node);
     if (why) {

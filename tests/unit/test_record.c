@@ -137,7 +137,7 @@ Test(record, has_a_version)
     cr_expect_eq(record_check_head(head, sizeof head, &err), 0);
     head[RECORD_HEAD - 1]++;
     cr_expect_eq(record_check_head(head, sizeof head, &err), -EPROTO);
-    cr_expect_str_eq(err.msg, "the recording has version 3, and this program knows 2");
+    cr_expect_str_eq(err.msg, "the recording has version 4, and this program knows 3");
     cr_expect_eq(record_check_head((const uint8_t *) "#!/bin/sh", 9, &err), -EPROTO);
     cr_expect_str_eq(err.msg, "this is no recording of a job");
 }
