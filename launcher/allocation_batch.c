@@ -10,6 +10,7 @@
 #include "launcher/hetgroups.h"
 #include "launcher/hostfile.h"
 #include "launcher/oneline.h"
+#include "launcher/scheduler.h"
 #include "launcher/taskcount.h"
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
@@ -79,8 +80,6 @@ int allocation_mpi(const struct reader *r, struct cc_err *err)
 
 /* ---- Slurm */
 
-#define STEPS_OF_SLURM 0xfffffff0 /* from here on: the batch script, an interactive shell and others that are no step of tasks */
-
 static const char *first_set(const struct reader *r, const char *a, const char *b)
 {
     return reader_text(r, a) ? a : b;
@@ -88,9 +87,7 @@ static const char *first_set(const struct reader *r, const char *a, const char *
 
 static bool is_step(const struct reader *r)
 {
-    const char *id = reader_text(r, "SLURM_STEP_ID");
-
-    return id && strtoull(id, NULL, 10) < STEPS_OF_SLURM;
+    return scheduler_is_slurm_step(reader_text(r, "SLURM_STEP_ID"));
 }
 
 static int read_slurm_hosts(const struct reader *r, const char *list, bool is_whole, struct cc_err *err)

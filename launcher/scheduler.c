@@ -50,6 +50,19 @@ static unsigned list_count(const char *text)
     return (unsigned) CPU_COUNT(&set);
 }
 
+bool scheduler_is_slurm_step(const char *id)
+{
+    return id && strtoull(id, NULL, 10) < 0xfffffff0; /* from there on: the batch script, an interactive shell and others */
+}
+
+/* The tasks that the batch script of a job of one node asked for.  Of several nodes: fanout_srun.c. */
+static unsigned slurm_tasks(const struct machine *m)
+{
+    bool is_wish = machine_env(m, "SLURM_NTASKS") || machine_env(m, "SLURM_NTASKS_PER_NODE");
+
+    return is_wish && !scheduler_is_slurm_step(machine_env(m, "SLURM_STEP_ID")) ? env_number(m, "SLURM_TASKS_PER_NODE") : 0;
+}
+
 static void count_slurm(const struct machine *m, const char *host, struct scheduler *s)
 {
     static const char *const lists[] = { "SLURM_STEP_GPUS", "SLURM_JOB_GPUS" };
@@ -58,6 +71,10 @@ static void count_slurm(const struct machine *m, const char *host, struct schedu
     (void) host;
     if (machine_env(m, "SLURM_STEP_ID") && tasks > (nodes > 0 ? nodes : 1))
         return; /* srun started one of us for each GPU already */
+    s->nproc_from = "SLURM_TASKS_PER_NODE";
+    s->nproc = slurm_tasks(m);
+    if (s->nproc > 1)
+        return;
     s->is_gpu_count = true;
     s->nproc_from = "SLURM_GPUS_ON_NODE";
     s->nproc = env_number(m, s->nproc_from);

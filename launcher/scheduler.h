@@ -46,4 +46,7 @@ struct scheduler {
 /* `host` is our own host name, for the lists that have a line per host. */
 void scheduler_detect(const struct machine *m, const char *host, struct scheduler *ret);
 
+/* SLURM_STEP_ID: does srun start us as a task?  NULL: no. */
+bool scheduler_is_slurm_step(const char *id);
+
 #endif

@@ -198,6 +198,17 @@ static unsigned with_env(const char *const *pairs)
 
 #define WITH(...) with_env((const char *const[]){ __VA_ARGS__, NULL })
 
+Test(nproc, the_tasks_of_a_batch_script_of_one_node_are_its_workers)
+{
+    cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_NTASKS", "3", "SLURM_TASKS_PER_NODE", "3"), 3);
+    cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_NTASKS_PER_NODE", "3", "SLURM_TASKS_PER_NODE", "3", "SLURM_GPUS_ON_NODE", "8"), 3);
+    cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_NTASKS", "3", "SLURM_TASKS_PER_NODE", "3", "SLURM_STEP_ID", "4294967290"), 3);
+    cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_TASKS_PER_NODE", "3"), 1); /* nobody asked: its CPUs */
+    cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_NTASKS", "1", "SLURM_TASKS_PER_NODE", "1", "SLURM_GPUS_ON_NODE", "8"), 8);
+    cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_NTASKS", "4", "SLURM_TASKS_PER_NODE", "2(x2)"), 1);
+    cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_STEP_ID", "0", "SLURM_NTASKS", "3", "SLURM_TASKS_PER_NODE", "3"), 1);
+}
+
 Test(nproc, slurm_s_gpu_count_is_used)
 {
     cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_GPUS_ON_NODE", "8"), 8);
