@@ -69,6 +69,8 @@ static int check_call(const struct ccrun_pg *pg, const struct ccrun_call *c, str
         return cc_fail(err, -EINVAL, "%s: rank %d is this rank", name, c->peer);
     if (k->has_peer && (c->tag < 0 || c->tag > TAG_MAX))
         return cc_fail(err, -EINVAL, "%s: tag %d is not from 0 to %d", name, c->tag, TAG_MAX);
+    if (pg_check_owner(pg, err) < 0)
+        return err->code;
     return k->has_send || k->has_recv ? check_buffers(pg, c, k, err) : 0;
 }
 

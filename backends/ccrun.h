@@ -24,7 +24,8 @@
  *
  * Threads.  A process may have any number of groups and stores, and threads may use different ones at the
  * same time.  Calls on one group take turns; ccrun_abort() never waits for its turn.  ccrun_error() is per
- * thread.
+ * thread.  After fork() groups and stores stay those of the parent: in the child calls on them are -EINVAL,
+ * and to abort, destroy or close one does nothing to it.
  *
  * Times are milliseconds; 0 means the default of the group.  Counts are elements, not bytes.  Buffers belong
  * to the caller and must stay until the call, or the request, is over.

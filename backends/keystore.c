@@ -77,9 +77,10 @@ static struct perprocess_list *all_files(void)
     return &all;
 }
 
+/* Of a file that a fork has inherited its parent stays the user. */
 static void shared_free(struct shared *s)
 {
-    if (!s || !perprocess_leave(all_files(), &s->as))
+    if (!s || !perprocess_leave(all_files(), &s->as) || (s->file && !perprocess_is_ours(&s->as)))
         return;
     (void) store_client_free(s->tcp);
     (void) filestore_free(s->file);
@@ -255,9 +256,23 @@ bool keystore_own_address(struct keystore *k, char *ret, size_t size)
 
 /* ---- calls */
 
+/* A fork has the connection of its parent, and would take the answers to it. */
+static int check_owner(const struct keystore *k, struct cc_err *err)
+{
+    if (perprocess_is_ours(&k->s->as))
+        return 0;
+    return cc_fail(err, -EINVAL,
+                   "the store was opened by process %d, of which this one is a fork: open it here, too",
+                   (int) k->s->as.owner);
+}
+
 /* Takes the turn, and makes the whole key. */
 static int begin(struct keystore *k, const char *key, struct cc_buf *ret, struct cc_err *err)
 {
+    int r = check_owner(k, err);
+
+    if (r < 0)
+        return r;
     if (cc_buf_add(ret, k->prefix, strlen(k->prefix)) < 0 || cc_buf_add(ret, key, strlen(key)) < 0) {
         cc_buf_free(ret);
         return cc_fail(err, -ENOMEM, "no memory for a key of the store");
@@ -381,6 +396,8 @@ int keystore_wait(struct keystore *k, const char *const *keys, size_t n, uint64_
     struct cc_buf                 all = { 0 }, none = { 0 };
     int                           r = whole_keys(k, keys, n, &list, &all, err);
 
+    if (r == 0)
+        r = check_owner(k, err);
     if (r == 0 && k->s->file)
         r = wait_in_file(k, list, n, timeout_ms, err);
     else if (r == 0 && (r = begin(k, "", &none, err)) == 0)

@@ -58,6 +58,7 @@ struct process {
         turn; /* of MPI's calls, when MPI has not been told that several threads may make them at a time */
     pthread_mutex_t lock;              /* of all below */
     bool            is_ready, is_ours; /* we have initialised it */
+    pid_t           owner;             /* then, not a fork of it */
     int             level;             /* of threads */
     MPI_Op          half_ops[2][N_HALF_OPS];
     unsigned        n_groups;

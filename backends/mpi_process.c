@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/mpi_inside.h"
 #include "backends/reduce.h"
@@ -103,6 +104,8 @@ static void finalize(void)
     struct process *p = shim_process();
     int             is_over = 0;
 
+    if (p->owner != getpid()) /* the exit of a fork */
+        return;
     (void) pthread_mutex_lock(&p->lock);
     if (p->n_groups == 0 && !p->is_unclean && MPI_Finalized(&is_over) == MPI_SUCCESS && !is_over)
         (void) MPI_Finalize();
@@ -116,6 +119,7 @@ static int initialize(struct process *p, struct cc_err *err)
     if (r != MPI_SUCCESS)
         return shim_failed(r, "MPI_Init_thread", err);
     p->is_ours = true;
+    p->owner = getpid();
     (void) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     (void) MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     return atexit(finalize) == 0 ? 0 : cc_fail(err, -ENOMEM, "no memory for an exit handler");

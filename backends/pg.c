@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/choose.h"
 #include "store/base/cleanup.h"
@@ -18,7 +19,7 @@ enum {
 };
 
 static const struct backend *const backends[] = { &backend_gloo, &backend_nccl, &backend_mpi, &backend_self,
-                                                 &backend_ref };
+                                                  &backend_ref };
 
 struct cc_err *pg_error(void)
 {
@@ -66,6 +67,7 @@ static struct ccrun_pg *pg_new(const char *group, uint64_t timeout_ms, const cha
 
     if (!pg)
         return NULL;
+    pg->owner = getpid();
     pg->timeout_ms = timeout_ms;
     (void) snprintf(pg->group, sizeof pg->group, "%s", group);
     (void) pthread_mutex_init(&pg->turn, NULL);
@@ -318,6 +320,8 @@ int ccrun_new_group(struct ccrun_pg **ret, struct ccrun_pg *parent, const int *r
 
     if (n < 1)
         return cc_fail(err, -EINVAL, "a group of %d ranks is none", n);
+    if (pg_check_owner(parent, err) < 0)
+        return err->code;
     if (sorted) {
         memcpy(sorted, ranks, (size_t) n * sizeof *sorted);
         if ((r = sort_ranks(parent, sorted, n, &rank, err)) < 0)
@@ -343,8 +347,20 @@ int ccrun_new_group(struct ccrun_pg **ret, struct ccrun_pg *parent, const int *r
 
 /* ---- the end */
 
+int pg_check_owner(const struct ccrun_pg *pg, struct cc_err *err)
+{
+    if (pg->owner == getpid())
+        return 0;
+    return cc_fail(err, -EINVAL,
+                   "group '%s' belongs to process %d, of which this one is a fork: init one of its own here",
+                   pg->group, (int) pg->owner);
+}
+
+/* The connections of a fork are those of its parent, and it has no threads: it leaves all as it is. */
 int ccrun_abort(struct ccrun_pg *pg)
 {
+    if (pg->owner != getpid())
+        return 0;
     atomic_store(&pg->is_aborted, true);
     if (pg->b)
         pg->backend->abort(pg->b);
@@ -366,7 +382,7 @@ static void leave_seat(struct ccrun_pg *pg)
 
 int ccrun_destroy_process_group(struct ccrun_pg *pg)
 {
-    if (!pg)
+    if (!pg || pg->owner != getpid())
         return 0;
     pg_end_thread(pg);
     leave_seat(pg);

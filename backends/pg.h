@@ -32,6 +32,7 @@ struct ccrun_request {
 struct ccrun_pg {
     const struct backend *backend;
     void                 *b;
+    pid_t                 owner; /* not a fork of it, which would take what is on the way to this process */
     int                   rank, size;
     uint64_t              timeout_ms;
     char                  group[PG_GROUP_MAX];
@@ -52,6 +53,8 @@ struct ccrun_pg {
     struct ccrun_request *first, *last;
 };
 
+/* -EINVAL: this process is a fork of the one that made the group. */
+int            pg_check_owner(const struct ccrun_pg *pg, struct cc_err *err);
 struct cc_err *pg_error(void); /* of this thread: what ccrun_error() tells */
 /* Ends the thread of the queue when it has worked it off. */
 void pg_end_thread(struct ccrun_pg *pg);

@@ -61,6 +61,12 @@ EOF
 expect_status 0 "\$CCRUN" --no-python --nproc-per-node 3 "\$SUPPORT/collfault" $backend beside
 same 3 "\$(grep -c '^well$' out)"
 EOF
+    # A context of CUDA cannot be used in a child at all.
+    [ "$backend" = nccl ] || it "$backend: a forked child leaves the group of its parent alone" <<EOF
+[ $backend != gloo ] || [ -e "\$GLOO" ] || skip 'libccrun was built without gloo'
+expect_status 0 "\$CCRUN" --no-python --nproc-per-node 3 "\$SUPPORT/collfault" $backend fork
+same 3 "\$(grep -c '^well$' out)"
+EOF
     it "$backend: a deadline ends an all-reduce to which one does not come, and says which" <<EOF
 fault $backend late 3 'all-reduce of 100000 i32 (sum): ' 'rank 2 '
 EOF

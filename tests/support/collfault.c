@@ -9,9 +9,9 @@
  *   requests  the same with calls that were started, of every kind that is worked off in another way
  *   beside    nothing happens, but rank 0 starts an all-reduce, to which the others come after a message that
  *             it starts behind it
- *   differ-N  the last rank makes call N of ccrun_what with one element less; of a message, the other end
- * does fails     an all-reduce fails at every rank, for a reason that the backend has been given; then all
- * meet
+ *   differ-N  the last rank makes call N with one element less; of a message, it is the other end
+ *   fork      each rank forks a child that uses the group and destroys it: that of the rank goes on
+ *   fails     an all-reduce fails at every rank, for a reason that the backend has been given; then all meet
  *
  * Prints "told: " and the sentence of the failure ("left: " where another rank has aborted), then "well" when
  * all that is left to do has worked.
@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -356,6 +357,37 @@ static void differ(enum ccrun_what what)
     meet_again(size);
 }
 
+/* What a child does with all that it has inherited; then it makes a group of its own. */
+static int use_inherited(void)
+{
+    struct ccrun_init   init = { .backend = ccrun_backend(pg), .timeout_ms = INIT_MS, .group = "children" };
+    struct ccrun_store *s = ccrun_pg_store(pg);
+    struct ccrun_pg    *own = NULL;
+    int                 first[] = { 0 };
+
+    if (ccrun_barrier(pg) != -EINVAL || !strstr(ccrun_error(), "of which this one is a fork") ||
+        ccrun_new_group(&own, pg, first, 1) != -EINVAL || ccrun_store_set(s, "fork", "1", 1) != -EINVAL)
+        return 1;
+    must(ccrun_abort(pg), "abort");
+    must(ccrun_destroy_process_group(pg), "destroy");
+    must(ccrun_init_process_group(&own, &init), "init in the child");
+    must(ccrun_barrier(own), "a barrier of the children");
+    return ccrun_destroy_process_group(own);
+}
+
+static void fork_it(void)
+{
+    int   status;
+    pid_t child = fork();
+
+    if (child == 0)
+        exit(use_inherited());
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+        die("the child has failed");
+    must(take_part(CCRUN_ALL_REDUCE, INIT_MS), "an all-reduce after the child");
+    must(call(CCRUN_BARRIER, 0, INIT_MS), "a barrier after the child");
+}
+
 /* In some of the rounds the thread of the queue is in the all-reduce when the messages are started, in some
  * it is not yet. */
 static void start_beside(void)
@@ -410,6 +442,8 @@ int main(int argc, char **argv)
         stay_away();
     else if (strncmp(argv[2], "differ-", 7) == 0)
         differ(what);
+    else if (strcmp(argv[2], "fork") == 0)
+        fork_it();
     else if (strcmp(argv[2], "beside") == 0)
         start_beside();
     else if (strcmp(argv[2], "fails") == 0)

@@ -15,17 +15,23 @@ static struct keystore  *store;
 static struct lastwords *ranks[SIZE];
 static char              path[] = "/tmp/ccrun-lastwords-XXXXXX";
 
+static int open_store(struct cc_err *err)
+{
+    struct init_where where = { .scheme = INIT_FILE, .world_size = 2 };
+
+    (void) snprintf(where.path, sizeof where.path, "%s", path);
+    return keystore_open(&store, &where, 1000, err);
+}
+
 /* Ranks below n are here, all in this process. */
 static void open_all(int n)
 {
-    struct init_where where = { .scheme = INIT_FILE, .world_size = 1 };
-    struct cc_err     err;
-    int               fd = mkstemp(path);
+    struct cc_err err;
+    int           fd = mkstemp(path);
 
     cr_assert_geq(fd, 0);
     (void) close(fd);
-    (void) snprintf(where.path, sizeof where.path, "%s", path);
-    cr_assert_eq(keystore_open(&store, &where, 1000, &err), 0, "%s", err.msg);
+    cr_assert_eq(open_store(&err), 0, "%s", err.msg);
     for (int i = 0; i < n; i++)
         cr_assert_eq(lastwords_open(&ranks[i], store, i, SIZE, &err), 0, "%s", err.msg);
 }
@@ -126,7 +132,7 @@ Test(lastwords, a_process_that_has_ended_is_named_as_such, .fini = close_all)
     pid = fork();
     cr_assert_geq(pid, 0);
     if (pid == 0)
-        _exit(lastwords_open(&ranks[2], store, 2, SIZE, &err) != 0);
+        _exit(open_store(&err) < 0 || lastwords_open(&ranks[2], store, 2, SIZE, &err) < 0);
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     cr_assert_eq(status, 0);
     lastwords_say(ranks[0], "barrier", "lost");
