@@ -17,6 +17,7 @@
 #include "store/base/clock.h"
 #include "store/base/macros.h"
 #include "store/base/signame.h"
+#include "store/portowner.h"
 #include "store/server.h"
 
 enum {
@@ -578,7 +579,8 @@ static void on_stranger(void *ctx)
     struct cc_err err = { 0 };
 
     if (p->stage == STAGE_JOINING && p->is_port_taken && host_after_all(p, &err) < 0) {
-        if (cc_monotonic_ms() - p->waiting_since >= DOUBT_MS) /* a host that has its hands full may have turned us away */
+        /* A host that has its hands full may have turned us away, and one that is suspended says nothing. */
+        if (cc_monotonic_ms() - p->waiting_since >= DOUBT_MS && !portowner_runs_our_program(p->cfg.port))
             party_finish_with(p, AGENT_EXIT_USAGE, err.msg);
     } else if (p->stage == STAGE_JOINING && !p->directory) /* who was elected just now is not ready yet: it will be */
         say_stranger(p);

@@ -3,15 +3,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/base/cleanup.h"
 
-enum { STATE_LISTEN = 0x0a, MAX_LISTENERS = 8 };
+enum { STATE_LISTEN = 0x0a, MAX_LISTENERS = 8, PID_MAX = 24 };
 
 static void file_closep(FILE **f)
 {
@@ -85,7 +85,7 @@ static void describe(const char *pid, char *buf, size_t size)
     (void) snprintf(buf, size, "'%s' (process %s)", name, pid);
 }
 
-int portowner_find(uint16_t port, char *buf, size_t size)
+static bool find(uint16_t port, char ret_pid[PID_MAX])
 {
     unsigned long            inodes[MAX_LISTENERS];
     unsigned                 n = add_listeners("/proc/net/tcp", port, inodes, 0);
@@ -97,8 +97,29 @@ int portowner_find(uint16_t port, char *buf, size_t size)
     while (proc && (d = readdir(proc)) != NULL) {
         if (!is_digits(d->d_name) || !has_one_of(d->d_name, inodes, n))
             continue;
-        describe(d->d_name, buf, size);
-        return 0;
+        (void) snprintf(ret_pid, PID_MAX, "%.20s", d->d_name);
+        return true;
     }
-    return -ENOENT;
+    return false;
+}
+
+int portowner_find(uint16_t port, char *buf, size_t size)
+{
+    char pid[PID_MAX];
+
+    if (!find(port, pid))
+        return -ENOENT;
+    describe(pid, buf, size);
+    return 0;
+}
+
+bool portowner_runs_our_program(uint16_t port)
+{
+    char        pid[PID_MAX], path[64];
+    struct stat its, ours;
+
+    if (!find(port, pid))
+        return false;
+    (void) snprintf(path, sizeof path, "/proc/%s/exe", pid);
+    return stat(path, &its) == 0 && stat("/proc/self/exe", &ours) == 0 && its.st_dev == ours.st_dev && its.st_ino == ours.st_ino;
 }

@@ -308,6 +308,19 @@ for how in parrot mute reset; do
 done
 X
 
+it 'an agent of this machine that has the port and does not answer is waited for, not taken for something else' <<'X'
+nodes 2
+agent a
+hosts a
+kill -STOP "$(pgrep -P "$a")"
+agent b
+wait_for 'grep -q "waiting for the host of the job, $ENDPOINT: .*ccrun. (process [0-9]*) has the port.* s left" b.err'
+kill -CONT "$(pgrep -P "$a")"
+sees b '1/2:0'
+all_go
+well a b
+X
+
 it 'a TCPStore of somebody else is no ccrun agent' <<'X'
 bg store "$(dirname "$CCRUN")/ccrun-store" --host 127.0.0.1 --port 0
 store=$pid
