@@ -186,7 +186,7 @@ mkfifo pipe
 ln pipe "$FILE.pipe"
 from=$(now_ms)
 mv "$FILE.pipe" "$FILE"
-wait_for 'cat a.err b.err | grep -q "does not host the job any more: the file could not be touched for 8 s: the file system of "' 20
+wait_for 'cat a.err b.err | grep -q "does not host the job any more: the file was not touched for [0-9]* s: the file system of "' 20
 [ "$(now_ms)" -ge $((from + 7500)) ]
 in_time "$from" 10000
 [ "$(pids_of a)" ] && [ "$(pids_of b)" ]
