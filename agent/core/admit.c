@@ -35,15 +35,27 @@ static int check_plan(const struct rdzv_plan *a, const struct rdzv_about *about,
     return 0;
 }
 
-int admit_check(const struct rdzv_plan *plan, const struct peers *peers, const struct rdzv_about *about,
+/* The one that was silent for the longest time may be dead without our knowing: all of them, after a take-over. */
+static bool has_doubtful(const struct peers *peers, uint64_t now, uint64_t dead_after)
+{
+    const struct peer *p = peers_first(peers, PEER_HEARD);
+
+    return peers_first(peers, PEER_DOWN) || (p && (p->seq == 0 || now - p->seen > dead_after / 2));
+}
+
+int admit_check(const struct admit_cfg *cfg, const struct peers *peers, const struct rdzv_about *about,
                 struct rdzv_refused *ret)
 {
+    const struct rdzv_plan *plan = cfg->plan;
+
     if (check_plan(plan, about, ret) < 0)
         return -1;
     if (about->nproc == 0 || about->nproc > ADMIT_NPROC_MAX)
         return refuse(ret, RDZV_REFUSED_PLAN, "%u workers on %s: not 1 to %d", about->nproc, about->host, ADMIT_NPROC_MAX);
     if (about->wish < RANKS_NONE || (about->wish >= 0 && (uint32_t) about->wish >= peers->cap))
         return refuse(ret, RDZV_REFUSED_RANK, "node rank %d of %s: not below %u", about->wish, about->host, peers->cap);
+    if (peers->n >= peers->cap && !peers_holder(peers, about->wish) && has_doubtful(peers, cfg->now, cfg->dead_after))
+        return -1;
     if (peers->n >= peers->cap && !peers_holder(peers, about->wish))
         return refuse(ret, RDZV_REFUSED_FULL, "the job has all of its %u nodes, spares included: no room for %s", peers->cap,
                       about->host);

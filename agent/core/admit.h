@@ -9,8 +9,14 @@
 
 enum { ADMIT_NPROC_MAX = 65535 };
 
-/* 0, or -1 with *ret filled but for the incarnation. */
-int admit_check(const struct rdzv_plan *plan, const struct peers *peers, const struct rdzv_about *about,
+struct admit_cfg {
+    const struct rdzv_plan *plan;
+    uint64_t                now, dead_after;
+};
+
+/* 0, or -1: refused when ret->sentence is filled, and all of *ret is but for the incarnation; else to be asked again, since
+ * there is no room, and may be some when those are lost that are not heard. */
+int admit_check(const struct admit_cfg *cfg, const struct peers *peers, const struct rdzv_about *about,
                 struct rdzv_refused *ret);
 
 /* Another agent claims the node rank of `holder`, which may be dead without our knowing.  Only a word of it, spoken after

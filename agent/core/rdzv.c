@@ -661,7 +661,8 @@ static void hear(struct rdzv *r, struct peer *p, uint64_t now, const struct rdzv
 static void refuse(struct rdzv *r, const struct rdzv_event *ev, struct rdzv_refused *why)
 {
     why->incarnation = ev->hello->incarnation;
-    r->ops->refuse(r->ctx, ev->link, why);
+    if (why->sentence[0]) /* else it is to ask again */
+        r->ops->refuse(r->ctx, ev->link, why);
 }
 
 /* NULL: refused, or to be decided when it says hello again. */
@@ -677,7 +678,7 @@ static struct peer *admit_newcomer(struct rdzv *r, const struct rdzv_event *ev)
         refuse(r, ev, &why);
         return NULL;
     }
-    if (admit_check(&r->cfg.plan, &r->peers, about, &why) < 0) {
+    if (admit_check(&(struct admit_cfg) { &r->cfg.plan, ev->now, r->cfg.dead_after }, &r->peers, about, &why) < 0) {
         refuse(r, ev, &why);
         return NULL;
     }
@@ -686,8 +687,7 @@ static struct peer *admit_newcomer(struct rdzv *r, const struct rdzv_event *ev)
         holder = NULL;
     }
     if (holder && admit_rival(holder, ev->now, r->cfg.dead_after, &why) != 0) {
-        if (why.sentence[0])
-            refuse(r, ev, &why);
+        refuse(r, ev, &why);
         return NULL;
     }
     p = peers_add(&r->peers, ev->now, ev->hello->incarnation, about);
@@ -707,7 +707,7 @@ static void decline(struct rdzv *r, const struct rdzv_event *ev)
 
     if (r->phase != RDZV_GATHER || !is_first_forming(r))
         return;
-    if (admit_check(&r->cfg.plan, &r->peers, &h->about, &no) < 0) {
+    if (admit_check(&(struct admit_cfg) { &r->cfg.plan, ev->now, r->cfg.dead_after }, &r->peers, &h->about, &no) < 0) {
         refuse(r, ev, &no);
         return;
     }

@@ -25,10 +25,10 @@ static void list_ready(struct rdzv *r)
         (void) snprintf(r->have + len, sizeof(r->have) - len, "%s%u more", n > 0 ? " and " : "", r->n_ready - n);
 }
 
-/* "2 (h3), 5 (h9)": the ranks that are not there, and where they were. */
+/* "2 (h3), 5 (h9)": the ranks that are not there, and where they were.  Later, who is new takes the first that is free. */
 static void list_missing(struct rdzv *r, bool is_first, uint32_t n_wanted)
 {
-    uint32_t           n = n_wanted < r->cfg.max_nodes ? n_wanted : r->cfg.max_nodes, i;
+    uint32_t           n = n_wanted < r->cfg.max_nodes ? n_wanted : r->cfg.max_nodes, n_new = 0, i;
     const struct peer *p;
     size_t             len = 0;
     bool               has_ranks = !is_first;
@@ -40,12 +40,16 @@ static void list_missing(struct rdzv *r, bool is_first, uint32_t n_wanted)
         has_ranks = has_ranks || p->rank.wish >= 0;
         if (at >= 0 && (uint32_t) at < n && !p->is_leaving)
             r->scratch[at] = &r->peers.peer[0].rank; /* any: it is there */
+        else if (at < 0 && p->is_ready && !is_first)
+            n_new++;
     }
     r->missing[0] = '\0';
     for (i = 0; i < n && has_ranks && len + 1 < sizeof(r->missing); i++) {
         const char *host = is_first ? "" : r->rank_host[i];
 
-        if (!r->scratch[i])
+        if (!r->scratch[i] && n_new > 0)
+            n_new--;
+        else if (!r->scratch[i])
             len += (size_t) snprintf(r->missing + len, sizeof(r->missing) - len, host[0] ? "%s%u (%s)" : "%s%u", len ? ", " : "",
                                      i, host);
     }

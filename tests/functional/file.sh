@@ -66,6 +66,18 @@ well c d
 clean
 X
 
+it 'all agents are killed, and as many are started at once: the dead keep none of them out' <<'X'
+in_file 8 --max-rejoins 8
+for i in $(count 8); do agent "n$i"; done
+wait_for '[ "$(cat n?.out | grep -c "^up .*nodes=8 ")" -eq 8 ]' 20
+cut_off $(for i in $(count 8); do echo "n$i"; done)
+for i in $(count 8); do agent "m$i"; done
+wait_for '[ "$(cat m?.out | grep -c "^up .*nodes=8 ")" -eq 8 ]' 20
+all_go
+well $(for i in $(count 8); do echo "m$i"; done)
+clean
+X
+
 it 'the host is killed: the others go on in a new round' <<'X'
 in_file 2:3 --rdzv-conf last_call_timeout=30
 agent a

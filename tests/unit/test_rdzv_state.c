@@ -192,6 +192,59 @@ Test(rdzv_state, who_has_declined_is_not_waited_for_by_a_successor_either)
     close_game(&g);
 }
 
+Test(rdzv_state, who_may_be_dead_keeps_nobody_out)
+{
+    struct game   g;
+    struct cc_err err;
+
+    open_game(&g, 2, 2);
+    g.r = rdzv_free(g.r);
+    g.cfg.nodes_cap = 2;
+    g.r = rdzv_new(&g.cfg, g.now, &ops, &g, &err);
+    cr_assert(g.r);
+    form(&g, 1, 2);
+    say(&g, 3, RDZV_NODE_READY, 0, NULL);
+    cr_assert(strstr(g.refused, "no room for h3"), "both were heard just now: %s", g.refused);
+    g.refused[0] = '\0';
+    save(&g);
+    cr_assert_eq(take_over(&g, 5000, &err), 0, "%s", err.msg);
+    say(&g, 3, RDZV_NODE_READY, 0, NULL);
+    cr_assert_str_empty(g.refused, "nobody was heard by this one");
+    say(&g, 2, RDZV_NODE_RUNNING, 1, NULL);
+    pass(&g, g.cfg.dead_after - 1);
+    say(&g, 2, RDZV_NODE_RUNNING, 1, NULL);
+    say(&g, 3, RDZV_NODE_READY, 0, NULL);
+    cr_assert_str_empty(g.refused);
+    pass(&g, 1);
+    say(&g, 3, RDZV_NODE_READY, 0, NULL);
+    form(&g, 2, 3);
+    form(&g, 2, 3);
+    cr_assert_eq(g.view[3].phase, RDZV_ACTIVE, "there was room when node 1 was lost");
+    close_game(&g);
+}
+
+Test(rdzv_state, who_is_new_is_not_named_as_missing)
+{
+    struct game   g;
+    struct cc_err err;
+
+    open_game(&g, 3, 3);
+    form(&g, 1, 3);
+    save(&g);
+    cr_assert_eq(take_over(&g, 5000, &err), 0, "%s", err.msg);
+    pass(&g, g.cfg.dead_after - 1);
+    say(&g, 3, RDZV_NODE_READY, g.view[3].round, NULL);
+    say(&g, 3, RDZV_NODE_READY, g.view[3].round, NULL);
+    pass(&g, 1);
+    say(&g, 4, RDZV_NODE_READY, 0, NULL);
+    say(&g, 4, RDZV_NODE_READY, g.view[4].round, NULL);
+    say(&g, 3, RDZV_NODE_READY, g.view[3].round, NULL);
+    cr_assert_eq(g.view[3].phase, RDZV_GATHER);
+    cr_assert_eq(g.view[3].n_ready, 2);
+    cr_assert_str_eq(g.view[3].missing, "1 (h2)");
+    close_game(&g);
+}
+
 Test(rdzv_state, there_is_one_budget_for_all_coordinators)
 {
     struct rdzv_cause why = { .kind = RDZV_CAUSE_WORKER, .rank = 1, .code = 1, .text = "exit code 1" };
