@@ -1,4 +1,7 @@
-/* crowd - N clients of the store at once: crowd PORT N
+/* crowd - N clients of the store at once: crowd PORT N [TIMES]
+ *
+ * With TIMES so many crowds come and go instead: clients leave while they wait, in the middle of a request, and with answers
+ * that they have not read.
  *
  * On 127.0.0.1.  They come in waves of WAVE, each says VALIDATE and PING; then all set a key of their own, get their
  * neighbour's, and meet at a barrier made of ADD, SET and WAIT, as PyTorch's workers do: every phase is sent by all before
@@ -131,6 +134,32 @@ static void barrier(const struct crowd *c)
         hear(c, i, "", 1);
 }
 
+/* The ports of those that reset the connection are free at once; for the others there are enough. */
+static void leave(const struct crowd *c, int i)
+{
+    const struct linger at_once = { .l_onoff = 1 };
+    struct cc_bytes     never = cc_bytes_of("never"), count = cc_bytes_of("count");
+
+    if (i % 4 == 0)
+        ask(c, i, &(struct wire_req) { .op = WIRE_WAIT }, &never, 1);
+    else if (i % 4 == 1)
+        ask(c, i, &(struct wire_req) { .op = WIRE_ADD, .key = count, .number = 1 }, NULL, 0);
+    else if (i % 4 == 2 && send(c->fd[i], "\4\6", 2, MSG_NOSIGNAL) != 2)
+        fail("send", i);
+    if (i % 4 != 3)
+        (void) setsockopt(c->fd[i], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    (void) close(c->fd[i]);
+}
+
+static void come_and_go(struct crowd *c, uint16_t port, long times)
+{
+    while (times-- > 0) {
+        all_come(c, port);
+        for (int i = 0; i < c->n; i++)
+            leave(c, i);
+    }
+}
+
 static long now_ms(void)
 {
     struct timespec t;
@@ -143,20 +172,25 @@ int main(int argc, char **argv)
 {
     static struct crowd c;
     struct rlimit       lim;
-    long                start = now_ms();
+    long                start = now_ms(), times = argc == 4 ? strtol(argv[3], NULL, 10) : 0;
+    uint16_t            port = argc > 1 ? (uint16_t) strtol(argv[1], NULL, 10) : 0;
 
-    c.n = argc == 3 ? (int) strtol(argv[2], NULL, 10) : 0;
+    c.n = argc == 3 || times > 0 ? (int) strtol(argv[2], NULL, 10) : 0;
     if (c.n < 1 || c.n > N_MAX) {
-        (void) fprintf(stderr, "usage: crowd PORT N\n");
+        (void) fprintf(stderr, "usage: crowd PORT N [TIMES]\n");
         return 2;
     }
     if (getrlimit(RLIMIT_NOFILE, &lim) == 0) {
         lim.rlim_cur = lim.rlim_max;
         (void) setrlimit(RLIMIT_NOFILE, &lim);
     }
-    all_come(&c, (uint16_t) strtol(argv[1], NULL, 10));
-    all_set_and_get(&c);
-    barrier(&c);
+    if (times > 0) {
+        come_and_go(&c, port, times);
+    } else {
+        all_come(&c, port);
+        all_set_and_get(&c);
+        barrier(&c);
+    }
     (void) printf("done %d %ld\n", c.n, now_ms() - start);
     return 0;
 }
