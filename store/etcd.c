@@ -22,6 +22,7 @@ enum {
     URL_MAX = 320,
     WHY_MAX = 400,
     LINE_MAX_BYTES = 2 * ETCD_VALUE_MAX,
+    LOGIN_CALLS = 5, /* a login may take as long as so many calls: members make it slow on purpose, and a job's agents come at once */
     TTL_MAX_S = 9000000, /* etcd grants no more: 9,000,000,000 s is an error, and a lease here is one of seconds */
 };
 
@@ -215,6 +216,7 @@ static void log_in(struct call *c)
     }
     login = LIST_FIRST(&c->e->calls);
     login->is_login = true;
+    login->until = cc_monotonic_ms() + LOGIN_CALLS * c->e->call_timeout;
     try_call(login);
 }
 
@@ -222,10 +224,12 @@ static void on_logged_in(void *ctx, const struct etcd_answer *a)
 {
     struct call *c = ctx;
 
-    if (a->code < 0)
+    if (a->code < 0) {
         fail(c, a->code, "%s", a->why);
-    else
-        try_call(c);
+        return;
+    }
+    c->until = cc_monotonic_ms() + c->e->call_timeout; /* what the login took is not this call's */
+    try_call(c);
 }
 
 static void take_token(struct etcd *e, const cJSON *o)
@@ -287,6 +291,7 @@ static void try_call(struct call *c)
 {
     struct etcd        *e = c->e;
     uint64_t            now = cc_monotonic_ms(), left = c->until > now ? c->until - now : 1;
+    uint64_t            most = !c->is_login ? e->try_timeout : e->n_endpoints > 1 ? e->call_timeout : left;
     char                url[URL_MAX + 40];
     struct http_request req = { .url = url, .token = c->is_login ? NULL : e->token, .body = c->body };
 
@@ -297,7 +302,7 @@ static void try_call(struct call *c)
     c->endpoint = e->first;
     (void) snprintf(url, sizeof url, "%s%s", e->endpoint[c->endpoint], c->path);
     req.n = strlen(c->body);
-    req.timeout = left < e->try_timeout ? left : e->try_timeout;
+    req.timeout = left < most ? left : most;
     c->http = http_post(e->http, &req, &call_cbs, c);
     if (!c->http)
         fail(c, -ENOMEM, "no memory to ask etcd");

@@ -25,7 +25,7 @@ struct etcd_cfg { /* copied; NULL: none */
     const char *ca_file, *cert_file, *key_file;
     const char *user, *password;
     uint64_t    try_timeout;  /* ms, for one member */
-    uint64_t    call_timeout; /* ms, for a call with all that is tried */
+    uint64_t    call_timeout; /* ms, for a call with all that is tried; a login that it needs has five times as much before it */
 };
 
 struct etcd_kv {

@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "store/etcd.h"
 
 /* A member of etcd that answers as the script says, one after the other, and remembers what it was asked. */
-enum { REPLIES_MAX = 8, TEXT_MAX = 2048 };
+enum { REPLIES_MAX = 8, TEXT_MAX = 2048, TRY_MS = 500 };
 
 struct reply {
     int         status; /* 0: none, the connection hangs; -1: it is closed */
@@ -22,6 +23,7 @@ struct stub {
     uv_tcp_t     tcp;
     uint16_t     port;
     struct reply reply[REPLIES_MAX];
+    long         first_ms; /* how long the first takes: nothing else happens meanwhile, who does not wait so long has given up */
     unsigned     n_asked;
     char         path[REPLIES_MAX][64], token[REPLIES_MAX][64], body[REPLIES_MAX][TEXT_MAX];
 };
@@ -92,6 +94,8 @@ static void serve(struct visitor *v)
         (void) sscanf(token, "Authorization: %63s", s->token[i]);
     (void) snprintf(s->body[i], TEXT_MAX, "%.*s", (int) n, end + 4);
     s->n_asked++;
+    if (i == 0)
+        (void) nanosleep(&(struct timespec) { 0, s->first_ms * 1000000 }, NULL);
     if (s->reply[i].status > 0)
         give(v, &s->reply[i]);
     else if (s->reply[i].status < 0)
@@ -170,7 +174,7 @@ static void open_game(struct game *g, const char *user)
     struct etcd_cfg cfg = { .endpoints = endpoints, .user = user, .password = "secret" };
     struct cc_err   err = { 0 };
 
-    cfg.try_timeout = 500;
+    cfg.try_timeout = TRY_MS;
     cfg.call_timeout = 5000;
     cr_assert_eq(uv_loop_init(&g->loop), 0);
     open_stub(&g->stub, &g->loop);
@@ -328,6 +332,25 @@ Test(etcd, who_is_told_that_the_token_has_ended_logs_in_again)
     cr_assert_eq(etcd_get(g.e, "/a", on_answer, &g), 0);
     wait_for_answer(&g);
     cr_expect_str_eq(g.stub.token[4], "two.2");
+    cr_expect_str_eq(g.value, "foo");
+    close_game(&g);
+}
+
+/* Who gives up and asks again only makes it slower: a password is checked slowly on purpose, for one agent after the other. */
+Test(etcd, a_login_may_take_longer_than_a_try)
+{
+    struct game g = { 0 };
+
+    g.stub.reply[0] = (struct reply) { 200, "{\"header\":{},\"token\":\"one.1\"}" };
+    g.stub.first_ms = TRY_MS + 200;
+    g.stub.reply[1] = (struct reply) { 200, "{\"header\":{},\"kvs\":[{\"value\":\"Zm9v\"}]}" };
+    open_game(&g, "root");
+    cr_assert_eq(etcd_get(g.e, "/a", on_answer, &g), 0);
+    wait_for_answer(&g);
+    cr_expect_eq(g.a.code, 0, "%s", g.why);
+    cr_expect_eq(g.stub.n_asked, 2);
+    cr_expect_eq(g.other.n_asked, 0);
+    cr_expect_str_eq(g.stub.token[1], "one.1");
     cr_expect_str_eq(g.value, "foo");
     close_game(&g);
 }
