@@ -463,7 +463,7 @@ static void check_gather(struct rdzv *r, uint64_t now)
     }
     is_over = now >= gather_until(r);
     if (r->n_ready >= r->cfg.min_nodes && (r->n_awaited == 0 || is_over)) {
-        if (now >= r->not_before)
+        if (now >= r->not_before && !r->is_handing_over)
             choose_members(r, now);
     } else if (is_over) {
         give_up(r, now);
@@ -526,7 +526,10 @@ static void note_leaver(struct rdzv *r, uint64_t now, const struct peer *p, enum
 /* The node that we live on goes, and we with it: better that all hear why than that they find out. */
 static bool end_without_host(struct rdzv *r, const struct peer *p, uint64_t now)
 {
-    if (r->phase == RDZV_ENDED || r->cfg.has_successor || p->incarnation != r->cfg.own)
+    if (r->phase == RDZV_ENDED || p->incarnation != r->cfg.own)
+        return false;
+    r->is_handing_over = r->cfg.has_successor;
+    if (r->is_handing_over)
         return false;
     set_why(r, now, RDZV_EXIT_AGAIN, p->host);
     (void) snprintf(r->why.text, sizeof(r->why.text), "the node that hosts the job was stopped");
@@ -823,8 +826,8 @@ static uint64_t gather_deadline(const struct rdzv *r)
 {
     if (!r->is_judged)
         return settled_at(r);
-    if (!is_first_forming(r) && r->n_awaited == 0 && r->n_ready >= r->cfg.min_nodes)
-        return r->not_before; /* or it would have begun */
+    if (!is_first_forming(r) && r->n_ready >= r->cfg.min_nodes && (r->n_awaited == 0 || r->is_handing_over))
+        return r->is_handing_over ? never : r->not_before; /* or it would have begun */
     return gather_until(r);
 }
 
@@ -875,12 +878,6 @@ void rdzv_event(struct rdzv *r, const struct rdzv_event *ev)
 bool rdzv_knows(const struct rdzv *r, uint64_t incarnation)
 {
     return peers_find(&r->peers, incarnation) != NULL;
-}
-
-uint64_t rdzv_changes(const struct rdzv *r, uint64_t *ret_vital)
-{
-    *ret_vital = r->vital;
-    return r->n_changes;
 }
 
 void rdzv_status(const struct rdzv *r, struct rdzv_status *ret)

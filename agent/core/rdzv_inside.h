@@ -37,6 +37,7 @@ struct rdzv {
     uint64_t        failed;          /* incarnation of who told of `failure` */
     struct rdzv_cause why;           /* so far; in ENDED for good */
     bool            has_why, has_told_all;
+    bool            is_handing_over; /* our node leaves: a successor begins a round of its own, so that ours would be in vain */
     char            have[RDZV_HAVE_MAX], missing[RDZV_MISSING_MAX];
     uint64_t        listed_at;
     uint64_t        n_changes, vital; /* of what rdzv_save() saves; see there */

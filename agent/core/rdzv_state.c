@@ -300,3 +300,9 @@ int rdzv_load(struct rdzv *r, uint64_t now, const uint8_t *bytes, size_t n, stru
     r->vital = ++r->n_changes;
     return 0;
 }
+
+uint64_t rdzv_changes(const struct rdzv *r, uint64_t *ret_vital)
+{
+    *ret_vital = r->vital;
+    return r->n_changes;
+}

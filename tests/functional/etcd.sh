@@ -136,6 +136,24 @@ well b c
 end_etcd 1
 X
 
+it 'also when its workers take longer to end than those of others, which start once and not twice' <<'X'
+members 1
+cat >slow.sh <<'W'
+[ "$GROUP_RANK" != 0 ] || exec "$SUPPORT/puppet" --term 1500
+exec "$SUPPORT/puppet"
+W
+WORKER='sh slow.sh'
+three
+kill -TERM "$a"
+ends $a 143
+wait_for '[ "$(ups "nodes=2 .*count=0" b c)" -ge 2 ]' 20
+all_go
+well b c
+lacks b.err 'round 2 starts' # by the one that leaves
+same 2 "$(ups 'nodes=2' b c)"
+end_etcd 1
+X
+
 it 'there is one budget of restarts, whoever counts them' <<'X'
 members 1
 three --max-restarts 1

@@ -107,15 +107,26 @@ Test(rdzv_end, the_host_takes_the_job_with_it)
     rdzv_free(g.r);
 }
 
-Test(rdzv_end, with_a_successor_the_host_may_go)
+/* The others would start workers, and start them again as soon as the successor is there. */
+Test(rdzv_end, a_host_with_a_successor_may_go_and_begins_no_round_before)
 {
     struct game g;
 
-    init(&g, 1, 2);
+    init(&g, 1, 3);
     g.cfg.own = 1001;
     g.cfg.has_successor = true;
-    pair(&g);
+    begin(&g);
+    for (unsigned i = 1; i <= 3; i++)
+        boot(&g, i);
+    obey_all(&g, 3);
     say(&g, 1, RDZV_NODE_LEAVING, 1);
+    cr_expect_eq(status(&g).phase, RDZV_GATHER);
+    say(&g, 2, RDZV_NODE_READY, 2);
+    say(&g, 3, RDZV_NODE_READY, 2);
+    cr_expect_eq(status(&g).n_ready, 2);
+    cr_expect_eq(status(&g).phase, RDZV_GATHER, "its own workers still end");
+    cr_expect_gt(rdzv_deadline(g.r), g.now, "it does not ask again and again");
+    say(&g, 1, RDZV_NODE_GONE, 1);
     cr_expect_eq(status(&g).phase, RDZV_GATHER);
     rdzv_free(g.r);
 }
