@@ -384,7 +384,7 @@ bench check-bench: $(programs) bench-programs libraries $(BIN)/sim_rdzv $(BIN)/t
 # ---- simulation: the pure cores under every kind of worker, user and scheduler, and with planted bugs
 
 $(BIN)/sim_node: $(OBJ)/tests/sim/sim_solo.o
-$(BIN)/sim_rdzv: $(addprefix $(OBJ)/tests/sim/sim_,world.o check.o promise.o takeover.o queue.o)
+$(BIN)/sim_rdzv: $(addprefix $(OBJ)/tests/sim/sim_,world.o check.o promise.o decline.o takeover.o queue.o)
 $(BIN)/sim_%: $(OBJ)/tests/sim/sim_%.o $(OUT)/libccrun-all.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)

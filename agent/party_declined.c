@@ -37,5 +37,5 @@ bool party_is_told(const struct party *p)
     if (!coordinator_is_saved(p->coordinator))
         return false; /* nor would a successor be */
     coordinator_status(p->coordinator, &s);
-    return s.phase != RDZV_ENDED || (s.n_told + 1 >= p->cfg.rdzv.max_nodes && coordinator_links(p->coordinator) == 0);
+    return s.phase != RDZV_ENDED || (s.n_over >= p->cfg.rdzv.max_nodes && coordinator_links(p->coordinator) == 0);
 }

@@ -49,7 +49,8 @@ struct rdzv *rdzv_new(const struct rdzv_cfg *cfg, uint64_t now, const struct rdz
     r->order = calloc(cfg->nodes_cap, sizeof(r->order[0]));
     r->scratch = calloc(cfg->nodes_cap, sizeof(r->scratch[0]));
     r->rank_host = calloc(cfg->max_nodes, sizeof(r->rank_host[0]));
-    if (!r->order || !r->scratch || !r->rank_host) {
+    r->declined.seats = calloc(cfg->nodes_cap, sizeof(r->declined.seats[0]));
+    if (!r->order || !r->scratch || !r->rank_host || !r->declined.seats) {
         (void) cc_fail(err, -ENOMEM, "no memory for %u nodes", cfg->nodes_cap);
         return NULL;
     }
@@ -65,6 +66,7 @@ struct rdzv *rdzv_free(struct rdzv *r)
     free(r->order);
     free(r->scratch);
     free(r->rank_host);
+    free(r->declined.seats);
     free(r);
     return NULL;
 }
@@ -144,7 +146,7 @@ static uint64_t gather_until(const struct rdzv *r)
 /* Who has declined is not waited for. */
 static uint32_t n_expected(const struct rdzv *r)
 {
-    return r->cfg.expected > r->n_declined + r->cfg.min_nodes ? r->cfg.expected - r->n_declined : r->cfg.min_nodes;
+    return r->cfg.expected > r->declined.n + r->cfg.min_nodes ? r->cfg.expected - r->declined.n : r->cfg.min_nodes;
 }
 
 static uint32_t n_wanted(const struct rdzv *r)
@@ -431,6 +433,12 @@ static void give_up(struct rdzv *r, uint64_t now)
     end(r, now, r->why.kind == RDZV_CAUSE_WORKER ? RDZV_CAUSE_LOST : r->why.kind);
 }
 
+static void end_for_declined(struct rdzv *r, uint64_t now)
+{
+    r->why = r->declined.first;
+    end(r, now, RDZV_CAUSE_LOST);
+}
+
 static void check_first_gather(struct rdzv *r, uint64_t now)
 {
     bool is_enough = r->n_ready >= r->cfg.min_nodes;
@@ -441,6 +449,8 @@ static void check_first_gather(struct rdzv *r, uint64_t now)
         r->last_call_at = now + r->cfg.last_call;
     if (is_enough && (r->n_placed >= r->cfg.max_nodes || r->n_ready >= n_expected(r) || now >= r->last_call_at))
         choose_members(r, now);
+    else if (rdzv_is_hopeless(r))
+        end_for_declined(r, now);
     else if (now >= gather_until(r))
         give_up(r, now);
 }
@@ -695,6 +705,7 @@ static struct peer *admit_newcomer(struct rdzv *r, const struct rdzv_event *ev)
     }
     p = peers_add(&r->peers, ev->now, ev->hello->incarnation, about);
     p->first_round = r->round;
+    rdzv_withdraw_declined(r, about);
     changed(r);
     return p;
 }
@@ -705,41 +716,19 @@ static void decline(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct rdzv_hello *h = ev->hello;
     struct rdzv_refused      no = { .why = RDZV_REFUSED_N };
-    bool                     is_host = h->incarnation == r->cfg.own && !r->cfg.has_successor;
-    uint32_t                 n_left;
 
-    if (r->phase != RDZV_GATHER || !is_first_forming(r))
+    if (!is_first_forming(r))
         return;
     if (admit_check(&(struct admit_cfg) { &r->cfg.plan, ev->now, r->cfg.dead_after }, &r->peers, &h->about, &no) < 0) {
         refuse(r, ev, &no);
         return;
     }
-    r->n_declined++;
-    changed_vitally(r); /* it says so once, and is not there to say it again */
-    n_left = r->cfg.expected + r->cfg.n_spares;
-    n_left = n_left > r->n_declined ? n_left - r->n_declined : 0;
-    if (!is_host && (n_left >= r->cfg.min_nodes || r->n_ready >= r->cfg.min_nodes)) {
+    if (rdzv_note_declined(r, ev->now, h))
+        changed_vitally(r); /* it says so once, and is not there to say it again */
+    if (r->phase == RDZV_GATHER && h->incarnation == r->cfg.own && !r->cfg.has_successor)
+        end_for_declined(r, ev->now);
+    else if (r->phase == RDZV_GATHER)
         check_gather(r, ev->now);
-        return;
-    }
-    set_why(r, ev->now, h->cause.code, h->about.host);
-    memcpy(r->why.text, h->cause.text, sizeof(r->why.text));
-    end(r, ev->now, RDZV_CAUSE_LOST);
-}
-
-/* Who comes when the job has ended before it began is told why, and with which status: it has not missed anything. */
-static bool tell_latecomer(struct rdzv *r, const struct rdzv_event *ev)
-{
-    struct rdzv_view v = {
-        .incarnation = ev->hello->incarnation, .seq = ++r->seq, .clock = ev->now, .echo = ev->hello->sent_at,
-        .round = r->round, .phase = r->phase, .group_rank = RDZV_NO_RANK, .has_cause = true, .cause = r->why,
-    };
-
-    if (r->phase != RDZV_ENDED || !is_first_forming(r) || r->why.kind != RDZV_CAUSE_LOST)
-        return false;
-    r->n_told++;
-    r->ops->view(r->ctx, ev->link, &v);
-    return true;
 }
 
 static void hello(struct rdzv *r, const struct rdzv_event *ev)
@@ -752,7 +741,7 @@ static void hello(struct rdzv *r, const struct rdzv_event *ev)
             decline(r, ev);
         return;
     }
-    if (!p && tell_latecomer(r, ev))
+    if (!p && rdzv_tell_latecomer(r, ev))
         return;
     if (!p && !h->has_about) {
         struct rdzv_view v = { .incarnation = h->incarnation, .seq = ++r->seq, .clock = ev->now, .echo = h->sent_at };
@@ -891,7 +880,7 @@ void rdzv_status(const struct rdzv *r, struct rdzv_status *ret)
         .n_ready = r->n_ready,
         .restarts = budget_used(r->budget),
         .rejoins = r->n_rejoins,
-        .n_told = r->n_told,
+        .n_over = r->n_told + r->declined.n,
         .cause = r->why,
     };
 }

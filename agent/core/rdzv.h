@@ -98,7 +98,7 @@ int rdzv_load(struct rdzv *r, uint64_t now, const uint8_t *bytes, size_t n, stru
 struct rdzv_status {
     enum rdzv_phase phase;
     uint32_t round, n_known, n_members, n_done, n_ready, restarts, rejoins;
-    uint32_t n_told; /* who came after the end that a node made which cannot take part */
+    uint32_t n_over; /* nodes for which a job that could not begin is over: they cannot take part, or were told of that end */
     struct rdzv_cause cause; /* of the end, or of the end of the last round */
 };
 void rdzv_status(const struct rdzv *r, struct rdzv_status *ret);

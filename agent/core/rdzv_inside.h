@@ -1,5 +1,5 @@
 /* rdzv_inside.h - what the coordinator of a job remembers: for rdzv.c, which decides, rdzv_state.c, which saves, and
- * rdzv_lists.c, which says who is there. */
+ * rdzv_lists.c, which says who is there, and rdzv_declined.c, which counts who will not come. */
 #ifndef AGENT_CORE_RDZV_INSIDE_H
 #define AGENT_CORE_RDZV_INSIDE_H
 
@@ -7,6 +7,13 @@
 #include "agent/core/rdzv.h"
 
 #define RDZV_NEVER UINT64_MAX
+
+/* Nodes that came to say that they cannot take part, before the first round. */
+struct rdzv_declined {
+    uint32_t          n;
+    uint64_t         *seats; /* [nodes_cap]: which, so that none counts twice */
+    struct rdzv_cause first;
+};
 
 struct rdzv {
     struct rdzv_cfg cfg;
@@ -23,8 +30,8 @@ struct rdzv {
     uint32_t        n_gone; /* members that left this round with their work undone */
     uint32_t        n_ready, n_placed, n_awaited, n_unreported; /* peers with that flag; n_placed: ready, and no spare */
     uint32_t        n_rejoins;
-    uint32_t        n_declined; /* nodes that came to say that they cannot take part, before the first round */
-    uint32_t        n_told;     /* that were told of the end which that made */
+    struct rdzv_declined declined;
+    uint32_t        n_told;     /* nodes that were told of the end which that made */
     uint64_t        seq, gather_since, last_call_at, not_before, switch_at, started_at, scale_at;
     uint64_t        earliest; /* at which a worker of the last round can have failed */
     uint64_t        amnesty; /* we were away ourselves: nobody counts as silent before */
@@ -45,5 +52,11 @@ struct rdzv {
 
 /* r->have and r->missing: of the nodes that are ready, and of the n_wanted. */
 void rdzv_list_nodes(struct rdzv *r, uint64_t now, bool is_first, uint32_t n_wanted);
+
+/* True: it had not said so before.  A node without a rank that tries again is another one. */
+bool rdzv_note_declined(struct rdzv *r, uint64_t now, const struct rdzv_hello *h);
+void rdzv_withdraw_declined(struct rdzv *r, const struct rdzv_about *about); /* it comes after all, if it had */
+bool rdzv_is_hopeless(const struct rdzv *r); /* because of those, for as long as too few others are known */
+bool rdzv_tell_latecomer(struct rdzv *r, const struct rdzv_event *ev); /* true: done, the job has ended for that cause */
 
 #endif

@@ -7,8 +7,9 @@
 
 enum {
     VERSION = 2,
-    HEAD_MAX = 512 + 4 * FIELDS_CAUSE_MAX + BUDGET_STATE_MAX + RANKS_MAX_ROLES * (2 + RDZV_ROLE_MAX),
+    HEAD_MAX = 512 + 5 * FIELDS_CAUSE_MAX + BUDGET_STATE_MAX + RANKS_MAX_ROLES * (2 + RDZV_ROLE_MAX),
     PEER_MAX = 60 + RDZV_HOST_MAX + RDZV_ADDR_MAX,
+    SEAT = 8,
 };
 
 enum { /* of a peer */
@@ -57,7 +58,6 @@ static void job(struct fields *f, struct rdzv *r)
     fields_u32(f, &r->active_round);
     fields_u32(f, &r->n_members);
     fields_u32(f, &r->n_rejoins);
-    fields_u32(f, &r->n_declined);
     fields_u64(f, &r->started_at);
     fields_u64(f, &r->gather_since);
     fields_u64(f, &r->not_before);
@@ -81,6 +81,18 @@ static void roles(struct fields *f, struct rdzv *r, struct head *h)
         if (h->has_role[i])
             fields_text(f, r->peers.role[i], sizeof(r->peers.role[i]));
     }
+}
+
+/* seats: room for nodes_cap of them. */
+static void declined(struct fields *f, struct rdzv_declined *d, uint32_t nodes_cap)
+{
+    uint32_t i;
+
+    d->n = (uint32_t) fields_number(f, 4, d->n, nodes_cap);
+    for (i = 0; i < d->n && !f->bad; i++)
+        fields_u64(f, &d->seats[i]);
+    if (d->n > 0)
+        fields_cause(f, &d->first);
 }
 
 static uint32_t flags_of(const struct peer *p)
@@ -108,7 +120,7 @@ static void peer(struct fields *f, struct peer *p, uint32_t *flags)
 
 size_t rdzv_save_max(const struct rdzv_cfg *cfg)
 {
-    return HEAD_MAX + (size_t) cfg->nodes_cap * PEER_MAX;
+    return HEAD_MAX + (size_t) cfg->nodes_cap * (PEER_MAX + SEAT);
 }
 
 size_t rdzv_save(const struct rdzv *r, uint64_t now, uint8_t *ret)
@@ -136,6 +148,7 @@ size_t rdzv_save(const struct rdzv *r, uint64_t now, uint8_t *ret)
     job(&f, &copy);
     budget_state(r->budget, &f, 0);
     roles(&f, &copy, &h);
+    declined(&f, &copy.declined, r->cfg.nodes_cap);
     for (p = peers_next(&r->peers, NULL); p; p = peers_next(&r->peers, p)) {
         struct peer same = *p;
         uint32_t    flags = flags_of(p);
@@ -167,6 +180,7 @@ static void move_times(struct rdzv *r, uint64_t saved_at, uint64_t now)
     r->loss.at = moved(r->loss.at, saved_at, now);
     r->leave.at = moved(r->leave.at, saved_at, now);
     r->why.at = moved(r->why.at, saved_at, now);
+    r->declined.first.at = moved(r->declined.first.at, saved_at, now);
     /* How long nobody was there is not in these times, but in those of the failures that are told again (`earliest` is 0):
      * what came first stays first. */
     if (r->has_loss && r->why.kind == RDZV_CAUSE_LOST)
@@ -285,6 +299,7 @@ int rdzv_load(struct rdzv *r, uint64_t now, const uint8_t *bytes, size_t n, stru
     job(&f, r);
     budget_state(r->budget, &f, now - h.saved_at);
     roles(&f, r, &h);
+    declined(&f, &r->declined, r->cfg.nodes_cap);
     memcpy(role, r->peers.role, sizeof(role));
     memset(r->scratch, 0, r->cfg.nodes_cap * sizeof(r->scratch[0]));
     for (i = 0; i < h.n_peers && !f.bad; i++)

@@ -542,6 +542,15 @@ agent c
 ends "$c" 0
 ends "$a" 0
 has a.out 'went 0 of 2'
+AROUND=
+nodes 2 # nobody has it: the host knows that all have gone
+agent a
+hosts a
+started=$(now_ms)
+agent b
+ends "$b" 127
+ends "$a" 127
+in_time "$started" 5000
 X
 
 it 'who cannot take part and finds no host, or is stopped, does not stay' <<'X'

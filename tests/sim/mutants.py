@@ -21,9 +21,9 @@ import mutants_rdzv
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '..', '..'))
 CORES = ['agent/core/%s.c' % f for f in ('node', 'group', 'policy', 'rdzv', 'member', 'ranks', 'peers', 'budget', 'admit', 'proto',
-                                         'fields', 'rdzv_state', 'rdzv_lists')]
+                                         'fields', 'rdzv_state', 'rdzv_lists', 'rdzv_declined')]
 SIM_NODE = ['tests/sim/sim_node.c', 'tests/sim/sim_solo.c', 'store/base/err.c']
-SIM_RDZV = ['tests/sim/sim_%s.c' % f for f in ('rdzv', 'world', 'check', 'promise', 'takeover', 'queue')] + ['store/base/err.c']
+SIM_RDZV = ['tests/sim/sim_%s.c' % f for f in ('rdzv', 'world', 'check', 'promise', 'decline', 'takeover', 'queue')] + ['store/base/err.c']
 GROUP, NODE, POLICY = 'agent/core/group.c', 'agent/core/node.c', 'agent/core/policy.c'
 MEMBER, BUDGET = 'agent/core/member.c', 'agent/core/budget.c'
 

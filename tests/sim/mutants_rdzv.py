@@ -1,6 +1,7 @@
 """The planted bugs of the job of many nodes, for mutants.py: the rules of rdzv, member, ranks, peers, budget and node."""
 RDZV, STATE, MEMBER, NODE = 'agent/core/rdzv.c', 'agent/core/rdzv_state.c', 'agent/core/member.c', 'agent/core/node.c'
 POLICY = 'agent/core/policy.c'
+DECLINED = 'agent/core/rdzv_declined.c'
 RANKS, PEERS, BUDGET, ADMIT = 'agent/core/ranks.c', 'agent/core/peers.c', 'agent/core/budget.c', 'agent/core/admit.c'
 
 # what is broken, file, old text, new text, why no oracle can see it (None: it must be caught)
@@ -23,6 +24,22 @@ MUTANTS = [
     ('a spare and a newcomer are overlooked', RDZV, 'r->scale_at = now + r->cfg.scale_delay;', '(void) now;', None),
     ('newcomers interrupt what nearly is done', RDZV, 'if (r->n_ready > 0 && r->n_done == 0)', 'if (r->n_ready > 0)',
      'the job starts one more round and then ends well: it costs time only'),
+    # nodes that cannot take part
+    ('who cannot take part is waited for', RDZV, 'r->cfg.expected > r->declined.n + r->cfg.min_nodes ? r->cfg.expected - r->declined.n :',
+     'r->cfg.expected > r->cfg.min_nodes ? r->cfg.expected :', 'it costs the last call; a unit test sees it'),
+    ('nobody is told that too few can come', RDZV, 'else if (rdzv_is_hopeless(r))', 'else if (0)', None),
+    ('one node that cannot take part is the end', DECLINED, 'n_to_come < r->cfg.min_nodes &&', '', None),
+    ('nodes that are there do not make up for others', DECLINED, '&& r->peers.n < r->cfg.min_nodes', '',
+     'too few can come and enough are there: more than were expected; a unit test has them'),
+    ('a job that has begun ends for a node that takes no part', RDZV, 'if (!is_first_forming(r))\n        return;\n    if (admit', 'if (admit', None),
+    ('the host cannot take part and the job goes on', RDZV, 'h->incarnation == r->cfg.own && !r->cfg.has_successor)', '0)', None),
+    ('with a successor it goes on all the same', RDZV, 'h->incarnation == r->cfg.own && !r->cfg', 'h->incarnation != r->cfg.own && !r->cfg', None),
+    ('a node that is started again and again counts each time', DECLINED, 'return about->wish >= 0 ?', 'return about->wish > 999999 ?', None),
+    ('what comes twice counts twice', DECLINED, 'find(d, seat) < d->n || ', '', None),
+    ('who comes after all is missed for ever', RDZV, 'rdzv_withdraw_declined(r, about);', '', None),
+    ('who comes too late for a job that could not begin is refused', RDZV, 'if (!p && rdzv_tell_latecomer(r, ev))\n        return;', '', None),
+    ('a successor does not know who will not come', STATE, 'd->n = (uint32_t) fields_number(f, 4, d->n, nodes_cap);',
+     'd->n = f->out ? 0 : d->n;', None),
     # the store
     ('the round starts before the store has changed', RDZV, 'else if (p == r->host && h->store_round == r->round)', 'else if (p == r->host)', None),
     ('anybody may say that the store has changed', RDZV, 'else if (p == r->host && h->store_round == r->round)', 'else if (1)', None),
@@ -111,8 +128,6 @@ MUTANTS = [
      None),
     ('an end is told before it is saved', RDZV, 'r->has_why = true;\n    changed_vitally(r);', 'r->has_why = true;', None),
     ('a successor does not know who was there', STATE, 'p->is_awaited = is_here;', 'p->is_awaited = false;', None),
-    ('a successor waits for who has declined', STATE, 'fields_u32(f, &r->n_declined);\n', '',
-     'nobody declines in the simulation; a unit test does'),
     ('a successor speaks like its predecessor', STATE, '(h.term + 1) << RDZV_TERM_SHIFT', 'h.term << RDZV_TERM_SHIFT', None),
     ('a successor forgets who had which rank', STATE, 'p->rank.previous = in.rank.previous;', '', None),
     ('a successor has a budget of its own', STATE, 'budget_state(r->budget, &f, now - h.saved_at);',

@@ -109,7 +109,31 @@ void world_check_coord(struct world *w)
         w->ended_at = w->now;
         world_trace(w, "ended: kind %d rank %u on %s: %s", (int) s.cause.kind, s.cause.rank, s.cause.host, s.cause.text);
         promise_ended(w);
+        decline_ended(w);
         check_first_cause(w);
         check_all_done(w, &s);
     }
+}
+
+bool world_is_settled(const struct world *w)
+{
+    struct rdzv_status s;
+    uint32_t           n_busy = 0, n_waiting = 0, i;
+
+    rdzv_status(w->coord, &s);
+    if (s.phase != RDZV_ACTIVE || w->is_leaderless)
+        return false;
+    for (i = 0; i < w->n; i++) {
+        const struct agent *a = &w->agents[i];
+
+        if (!a->is_up || a->m.is_stuck)
+            continue;
+        if (a->m.view.round != s.round || (a->m.is_busy && a->m.work_round != s.round))
+            return false;
+        n_busy += a->m.is_busy || a->m.is_done;
+        n_waiting += !a->m.is_busy && !a->m.is_done;
+    }
+    if (n_waiting > 0 && s.n_done == 0 && s.n_members < w->cfg.max_nodes && !w->cfg.scales_on_restart_only)
+        return false;
+    return n_busy <= s.n_members && n_busy + s.n_done >= s.n_members; /* who is done may have crashed since */
 }

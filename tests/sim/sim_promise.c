@@ -70,7 +70,8 @@ void promise_orphans_ended(const struct world *w)
 
     for (i = 0; i < w->n; i++) {
         const struct agent *a = &w->agents[i];
-        bool                is_other = a->m.is_stuck || a->m.is_done || a->m.is_refused || a->m.node.policy.is_stopped;
+        bool                is_other = a->m.is_stuck || a->m.is_done || a->m.is_refused || a->m.node.policy.is_stopped ||
+                                       a->lacks_program;
 
         if (a->has_exited && !is_other && a->status != RDZV_EXIT_AGAIN)
             world_broken(w, "O12: agent %u has lost the coordinator and exits with %u", i, a->status);

@@ -8,6 +8,7 @@
  * because others did, ignore SIGTERM, sit in D state; agents are stopped, more come, and some are done before the others.
  * Some of the agents are cut off together; the host is stopped, or dies with the coordinator; a pre-emption is announced.
  * In some games the coordinator's state is saved, and it dies, with its agent or without; another agent's takes over.
+ * In some games agents cannot take part and say so; some of those come again, with the same result or another.
  * Checked all the time:
  *   O1  a rank of a round starts once, all are told the same, ranks are dense, and there are min to max nodes
  *   O2  workers of two rounds live neither on one node nor on two that the coordinator counts on
@@ -18,6 +19,8 @@
  *   O7  who stays in the job keeps its rank or moves down, never up
  *   O8  the cause of the end is the first failure of the round, as far as the nodes could know the coordinator's clock:
  *       to half of the shortest way to it and back
+ *   O19 nodes that cannot take part end a job that has not begun when without them too few can come, or when one of them is
+ *       the host and has no successor; and only then
  *   O18 no two coordinators speak in one term
  * After the calm:
  *   O9  all agents are in the same round, in bounded time
@@ -82,6 +85,10 @@ static struct rdzv_cfg random_cfg(struct world *w, uint32_t n)
     if (world_chance(w, 20000))
         c.budget.same_max = 3;
     c.scales_on_restart_only = world_chance(w, 20000);
+    if (world_chance(w, 15000))
+        c.expected = c.min_nodes + (uint32_t) world_random(w, c.max_nodes - c.min_nodes + 1);
+    if (world_chance(w, 15000))
+        c.n_spares = 1;
     if (world_chance(w, 10000))
         c.replace_timeout = 0;
     return c;
@@ -112,6 +119,7 @@ static void set_up(struct world *w, uint64_t seed, bool is_verbose)
     uint32_t        n = 1 + (uint32_t) world_random(&dice, 10), i;
     struct rdzv_cfg cfg = random_cfg(&dice, n);
     bool            has_wishes = world_chance(&dice, 25000), is_rough = world_chance(&dice, 50000);
+    uint32_t        lacking = world_chance(&dice, 25000) ? 35000 : 0; /* their program, of 100,000 agents */
 
     if (seed % 3 != 0)
         cfg.own = seed * 0x9e3779b97f4a7c15u | 1;
@@ -135,6 +143,7 @@ static void set_up(struct world *w, uint64_t seed, bool is_verbose)
     }
     for (i = 0; i < n; i++) {
         w->agents[i].nproc = w->agents[i].m.cfg.about.nproc = 1 + (uint32_t) world_random(w, MAX_PROCS / 2);
+        w->agents[i].lacks_program = world_chance(w, lacking);
         if (has_wishes)
             w->agents[i].m.cfg.about.wish = (int32_t) i;
         (void) snprintf(w->agents[i].m.cfg.about.role, RDZV_ROLE_MAX, world_chance(w, 20000) ? "ps" : "trainer");
@@ -175,6 +184,8 @@ static void check_ends(const struct world *w)
         if (a->is_up)
             world_broken(w, "O10: agent %u is still there %llu s after the end", i,
                          (unsigned long long) ((w->now - w->ended_at) / second));
+        if (a->has_exited && a->m.is_refused && decline_was_the_end(w))
+            world_broken(w, "O10: agent %u is refused by a job that could not begin", i);
         if (a->has_exited && a->m.has_heard && a->m.view.phase == RDZV_ENDED && !a->m.is_stuck && !a->m.node.policy.is_stopped &&
             a->status != want)
             world_broken(w, "O10: agent %u exits with %u, not %u", i, a->status, want);

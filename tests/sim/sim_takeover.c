@@ -58,6 +58,7 @@ void takeover_save(struct world *w)
         abort();
     w->pending.n = rdzv_save(w->coord, world_coord_now(w), w->pending.bytes);
     w->pending.version = newest;
+    w->pending.heard = w->heard;
     queue_push(&w->queue, (struct event) {
         .at = w->now + world_random(w, (world_chance(w, 10000) ? SLOW_SAVE_MS : SAVE_MS) * MS), .kind = EV_SAVED,
         .arg = w->term });
@@ -147,7 +148,7 @@ void takeover_end(struct world *w)
     if (!host) {
         if (w->has_ended)
             return;
-        w->agents[w->host].is_gone = false; /* somebody has to come back, or nobody is left */
+        w->agents[w->host].is_gone = w->agents[w->host].lacks_program = false; /* somebody has to come back, or nobody is left */
         world_boot(w, w->now, w->host);
         queue_push(&w->queue, (struct event) { .at = w->now + 1000 * MS, .kind = EV_TAKEOVER });
         return;
@@ -162,6 +163,7 @@ void takeover_end(struct world *w)
     if (!w->coord || (w->saved.n > 0 && rdzv_load(w->coord, world_coord_now(w), w->saved.bytes, w->saved.n, &err) < 0))
         world_broken(w, "takeover: %s", err.msg);
     w->saved.version = 0;
+    w->heard = w->saved.heard;
     for (i = 0; i < w->n; i++)
         if (w->agents[i].is_up)
             queue_push(&w->queue, (struct event) {

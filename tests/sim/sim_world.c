@@ -173,6 +173,7 @@ static void coord_event(struct world *w, struct rdzv_event ev)
         return;
     ev.now = world_coord_now(w);
     rdzv_event(w->coord, &ev);
+    decline_heard(w, &ev);
     if (w->measures)
         w->coord_ns += clock_ns() - from;
     if (!w->measures)
@@ -238,13 +239,17 @@ static void settle(struct agent *a)
         rearm(a);
 }
 
-static void op_hello(void *ctx, const struct rdzv_hello *h)
+void world_send_hello(const struct agent *a, const struct rdzv_hello *h)
 {
-    struct agent    *a = ctx;
     struct proto_msg m = { .type = PROTO_HELLO, .u.hello = *h };
 
-    world_check_told(a, h);
     transmit(a->w, EV_TO_COORD, a->id, a->link, &m);
+}
+
+static void op_hello(void *ctx, const struct rdzv_hello *h)
+{
+    world_check_told(ctx, h);
+    world_send_hello(ctx, h);
 }
 
 static struct round *round_of(struct world *w, const struct rdzv_view *v)
@@ -481,7 +486,7 @@ static void boot(struct world *w, struct agent *a)
         .exit_barrier = never,
     };
 
-    if (a->is_up || a->is_gone || w->has_ended)
+    if (a->is_up || a->is_gone || (w->has_ended && !decline_was_the_end(w)))
         return;
     a->boots++;
     a->link = ++w->last_link * w->n + a->id;
@@ -493,6 +498,10 @@ static void boot(struct world *w, struct agent *a)
     cfg.incarnation = world_random(w, never);
     if (a->id == 0 && a->boots == 1 && w->cfg.own != 0)
         cfg.incarnation = w->cfg.own;
+    if (a->lacks_program) {
+        decline_say(a, cfg.incarnation);
+        return;
+    }
     world_trace(w, "agent %u boots", a->id);
     a->best_way = never;
     member_init(&a->m, &cfg, world_agent_now(a), &ops, a);
@@ -757,6 +766,7 @@ static void check_absent(struct world *w)
             world_broken(w, "O3: round %u goes on without agent %u", s.round, a->id);
     }
     promise_check(w);
+    decline_check(w);
     for (k = 0; k < w->n; k++) {
         const struct agent *a = &w->agents[k];
 
@@ -786,29 +796,6 @@ void world_run(struct world *w, uint64_t until)
             check_absent(w);
     }
     w->now = until;
-}
-
-bool world_is_settled(const struct world *w)
-{
-    struct rdzv_status s;
-    uint32_t           n_busy = 0, n_waiting = 0, i;
-
-    rdzv_status(w->coord, &s);
-    if (s.phase != RDZV_ACTIVE || w->is_leaderless)
-        return false;
-    for (i = 0; i < w->n; i++) {
-        const struct agent *a = &w->agents[i];
-
-        if (!a->is_up || a->m.is_stuck)
-            continue;
-        if (a->m.view.round != s.round || (a->m.is_busy && a->m.work_round != s.round))
-            return false;
-        n_busy += a->m.is_busy || a->m.is_done;
-        n_waiting += !a->m.is_busy && !a->m.is_done;
-    }
-    if (n_waiting > 0 && s.n_done == 0 && s.n_members < w->cfg.max_nodes && !w->cfg.scales_on_restart_only)
-        return false;
-    return n_busy <= s.n_members && n_busy + s.n_done >= s.n_members; /* who is done may have crashed since */
 }
 
 static uint64_t bytes_used(void)

@@ -36,6 +36,7 @@ struct agent {
     uint64_t      boots, link, offset, wake_at;
     uint64_t      away_since;    /* since then, or until then, it was crashed or cut; 0: never */
     bool          has_flapped;
+    bool          lacks_program; /* it declines instead of taking part */
     uint32_t      nproc, last_store_round, started_round, started_rank;
     struct proc   procs[MAX_PROCS];
     uint64_t      failed_at;     /* of the first failure in started_round; 0: none */
@@ -57,10 +58,16 @@ struct round { /* what the first that started in it was told */
     uint32_t *owner, *base; /* by group rank; UINT32_MAX: did not start */
 };
 
+struct heard { /* what the coordinator has heard, by our own account */
+    bool     has_begun; /* the first round was active */
+    uint64_t declined;  /* a bit for each agent */
+};
+
 struct image { /* a saved state of the coordinator; n 0: none */
-    uint8_t *bytes;
-    size_t   n;
-    uint64_t version;
+    uint8_t     *bytes;
+    size_t       n;
+    uint64_t     version;
+    struct heard heard;
 };
 
 struct odds { /* of 100,000 messages or starts, until it is calm */
@@ -99,6 +106,8 @@ struct world {
     struct image  saved, pending;
     uint32_t      n_takeovers;
     uint64_t      host_left_at, beheaded_at, noticed_at; /* 0: not yet */
+    struct heard  heard;
+    uint64_t      hopeless_at;   /* since then too few can come for the first round; 0: not so */
     uint32_t      notice_from;
     uint64_t      coord_bytes;   /* that the coordinator took at birth */
 };
@@ -119,6 +128,7 @@ void world_finish(struct world *w); /* all workers, also of rounds to come, end 
 void world_run(struct world *w, uint64_t until);
 bool world_is_settled(const struct world *w); /* every agent that can is in the round of the job, or a spare */
 void world_send_view(struct world *w, uint64_t link, const struct rdzv_view *v);
+void world_send_hello(const struct agent *a, const struct rdzv_hello *h);
 /* sim_check.c */
 void world_check_coord(struct world *w);
 void world_check_term(struct world *w, const struct rdzv_view *v);  /* that is sent now */
@@ -148,6 +158,13 @@ void promise_done(struct agent *a);
 void promise_ended(const struct world *w);
 void promise_check(const struct world *w);
 void promise_orphans_ended(const struct world *w);
+
+/* sim_decline.c: agents that say that they cannot take part */
+void decline_say(struct agent *a, uint64_t incarnation); /* instead of booting */
+void decline_heard(struct world *w, const struct rdzv_event *ev); /* the coordinator has: not yet looked at what follows */
+bool decline_was_the_end(const struct world *w);
+void decline_ended(const struct world *w);
+void decline_check(struct world *w);
 
 uint64_t world_agent_now(const struct agent *a);
 uint64_t world_random(struct world *w, uint64_t n);

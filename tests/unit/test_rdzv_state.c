@@ -336,6 +336,32 @@ Test(rdzv_state, the_verdict_waits_for_the_node_that_had_failed_first)
     close_game(&g);
 }
 
+Test(rdzv_state, who_will_not_come_is_known_to_a_successor)
+{
+    struct rdzv_hello no = { .seq = 1, .phase = RDZV_NODE_GONE, .has_about = true, .has_cause = true };
+    struct cc_err     err;
+    struct game       g;
+
+    open_game(&g, 2, 4);
+    no.about = (struct rdzv_about) { .nproc = 2, .wish = -1, .host = "h7", .role = "trainer", .plan = g.cfg.plan };
+    no.cause = (struct rdzv_cause) { .kind = RDZV_CAUSE_LOST, .rank = RDZV_NO_RANK, .code = 127, .text = "no t.py" };
+    for (no.incarnation = 7; no.incarnation < 9; no.incarnation++)
+        rdzv_event(g.r, &(struct rdzv_event) { .kind = RDZV_EV_HELLO, .now = g.now, .link = 2, .hello = &no });
+    cr_expect_eq(status_of(&g).phase, RDZV_GATHER);
+    save(&g);
+    cr_assert_eq(take_over(&g, 5000, &err), 0, "%s", err.msg);
+    cr_expect_eq(status_of(&g).n_over, 2);
+    no.incarnation = 8; /* again */
+    rdzv_event(g.r, &(struct rdzv_event) { .kind = RDZV_EV_HELLO, .now = g.now, .link = 2, .hello = &no });
+    cr_expect_eq(status_of(&g).phase, RDZV_GATHER);
+    no.incarnation = 9;
+    rdzv_event(g.r, &(struct rdzv_event) { .kind = RDZV_EV_HELLO, .now = g.now, .link = 2, .hello = &no });
+    cr_expect_eq(status_of(&g).phase, RDZV_ENDED);
+    cr_expect_eq(status_of(&g).cause.code, 127);
+    cr_expect_str_eq(status_of(&g).cause.host, "h7");
+    close_game(&g);
+}
+
 Test(rdzv_state, a_job_that_has_ended_stays_ended)
 {
     struct game   g;
