@@ -407,10 +407,7 @@ static void op_news(void *ctx, enum member_news news, const struct rdzv_view *v)
         say(a, 0, "ccrun: %s\n", news_of_job(text, news, v, a->cfg->party.rdzv.max_nodes));
         break;
     case MEMBER_HALTED:
-        break;
-    case MEMBER_ORPHANED:
-        say(a, -1, "ccrun: nothing was heard from the host of the job, %s:%u, for %" PRIu64 " s: stopping\n", a->cfg->party.host,
-            a->cfg->party.port, a->cfg->party.lost_after / 1000);
+    case MEMBER_ORPHANED: /* the party has said it */
         break;
     case MEMBER_ENDED:
         say_ended(a, v);

@@ -77,6 +77,13 @@ static void linger(struct party *p, uint64_t now)
         finish(p, p->status);
 }
 
+/* Where the nodes meet, for people. */
+static const char *endpoint(const struct party *p, char ret[ENDPOINT_TEXT_MAX])
+{
+    (void) snprintf(ret, ENDPOINT_TEXT_MAX, p->directory ? "%s" : "%s:%u", p->cfg.host, p->cfg.port);
+    return ret;
+}
+
 /* ---- what is recorded */
 
 static void note(struct party *p, enum record_kind kind, uint64_t now)
@@ -163,10 +170,21 @@ static void op_notice(void *ctx, uint64_t ms_left)
     p->ops->notice(p->ctx, ms_left);
 }
 
+static void say_orphaned(const struct party *p)
+{
+    char at[ENDPOINT_TEXT_MAX], line[ENDPOINT_TEXT_MAX + 128];
+
+    (void) snprintf(line, sizeof line, "nothing was heard from the host of the job, %s, for %llu s: stopping", endpoint(p, at),
+                    (unsigned long long) p->member.cfg.lost_after / 1000);
+    p->ops->say(p->ctx, -1, line);
+}
+
 static void op_news(void *ctx, enum member_news news, const struct rdzv_view *view)
 {
     struct party *p = ctx;
 
+    if (news == MEMBER_ORPHANED)
+        say_orphaned(p);
     p->ops->news(p->ctx, news, view);
 }
 
@@ -228,13 +246,6 @@ void party_take_part(struct party *p, const char *addr)
 }
 
 /* ---- what the coordinator says */
-
-/* Where the nodes meet, for people. */
-static const char *endpoint(const struct party *p, char ret[ENDPOINT_TEXT_MAX])
-{
-    (void) snprintf(ret, ENDPOINT_TEXT_MAX, p->directory ? "%s" : "%s:%u", p->cfg.host, p->cfg.port);
-    return ret;
-}
 
 static void take_view(struct party *p, uint64_t now, const struct rdzv_view *v)
 {
