@@ -46,6 +46,7 @@ Test(rdzv_declined, a_job_that_can_go_on_without_a_node_does_not_wait_for_it)
     cr_expect_eq(g.view[1].phase, RDZV_ACTIVE);
     cr_expect_eq(g.view[1].group_world, 2);
     say_no(&g, 4); /* an active job does not care */
+    cr_expect_eq(status(&g).n_over, 1);
     cr_expect_eq(g.view[1].phase, RDZV_ACTIVE);
     (void) rdzv_free(g.r);
 }
