@@ -121,7 +121,7 @@ static int start_worker(struct attempt *a, unsigned local_rank, struct cc_err *e
     r = spawn_member(a, local_rank, &req, err);
     logs_started(a->logs, local_rank);
     if (r < 0)
-        return cc_wrap(err, "start rank %u", local_rank);
+        return cc_wrap(err, "start rank %u", a->round.base_rank + local_rank);
     if (req.is_foreground)
         sentry_post(a->sentry, a->terminal->worker = workers_get(a->workers, local_rank)->pid);
     a->started(a->ctx);
@@ -211,6 +211,7 @@ unsigned attempt_start(struct attempt *a, const struct rdzv_view *round, unsigne
     if (a->cgroup)
         (void) cgroup_renew(a->cgroup);
     shmsweep_begin(a->shm);
+    logs_set_base_rank(a->logs, round->base_rank);
     r = make_env(a, err);
     oomscore_raise(&a->oomscore);
     for (i = 0; r == 0 && i < a->cfg->nproc; i++)

@@ -52,7 +52,7 @@ struct logs {
         *console_of[2]; /* one object where both descriptors are the same terminal or pipe */
     struct logdir  dir;
     bool           has_files, is_lost_said, is_disk_said, is_dropped_said, is_closing;
-    unsigned       attempt;
+    unsigned       attempt, base_rank;
     struct sink    filter[2];
     uint64_t       lost_bytes;
     uint64_t       dropped_said, say_dropped_at; /* of env.dropped; when there may be another sentence */
@@ -395,14 +395,14 @@ static char *make_prefix(const struct logs *l, unsigned rank, unsigned i)
     char               buf[PREFIX_MAX] = "";
     struct prefix_vars vars = {
         .role_name = l->cfg.role,
-        .rank = l->cfg.base_rank + rank,
+        .rank = l->base_rank + rank,
         .local_rank = rank,
     };
 
     if (is_teed(l, rank, i) && l->has_files)
         (void) prefix_tee(buf, l->cfg.prefix_template, &vars);
     else if (l->cfg.is_label)
-        (void) prefix_label(buf, l->cfg.host, vars.rank);
+        (void) prefix_label(buf, vars.rank);
     return strdup(buf);
 }
 
@@ -558,6 +558,11 @@ int logs_open(struct logs *l, unsigned local_rank, unsigned attempt, struct logs
     }
     *ret = io;
     return 0;
+}
+
+void logs_set_base_rank(struct logs *l, unsigned base_rank)
+{
+    l->base_rank = base_rank;
 }
 
 void logs_started(struct logs *l, unsigned local_rank)

@@ -31,8 +31,6 @@ struct logs_cfg {
     const bool        *is_on_console;   /* --local-ranks-filter: nproc flags, or NULL: all */
     const char        *log_dir; /* --log-dir as typed, NULL: none asked for; /dev/null: no files at all */
     const char        *run_id, *role;
-    const char        *host;                     /* shown in labels; NULL on one node */
-    unsigned           base_rank;                /* global rank of local rank 0 */
     bool               is_label;                 /* --label */
     bool               is_merged; /* --merge: a worker's stderr is its stdout, which has the tail; stderr's bits of the
                                    * masks count for nothing */
@@ -64,6 +62,8 @@ struct logs_stdio {
 
 int logs_new(struct logs **ret, uv_loop_t *loop, const struct logs_cfg *cfg, const struct logs_cbs *cbs,
              void *ctx, struct cc_err *err);
+/* The global rank of local rank 0, which labels and prefixes show from the next logs_open() on; 0 at first. */
+void logs_set_base_rank(struct logs *l, unsigned base_rank);
 /* Makes attempt_<n>/<local_rank>/ and the pipes.  The descriptors stay owned by logs until logs_started(). */
 int  logs_open(struct logs *l, unsigned local_rank, unsigned attempt, struct logs_stdio *ret,
                struct cc_err *err);

@@ -94,10 +94,7 @@ size_t prefix_tee(char buf[PREFIX_MAX], const char *template, const struct prefi
     return prefix_expand(buf, template && *template ? template : "[${role_name}${local_rank}]:", vars);
 }
 
-size_t prefix_label(char buf[PREFIX_MAX], const char *host, unsigned rank)
+size_t prefix_label(char buf[PREFIX_MAX], unsigned rank)
 {
-    int n = host ? snprintf(buf, PREFIX_MAX, "[%.200s:%u] ", host, rank)
-                 : snprintf(buf, PREFIX_MAX, "[%u] ", rank);
-
-    return (size_t) n;
+    return (size_t) snprintf(buf, PREFIX_MAX, "[%u] ", rank);
 }

@@ -19,7 +19,7 @@ size_t prefix_expand(char buf[PREFIX_MAX], const char *template, const struct pr
 /* The prefix of a tee'd line: the template, or `[<role><local_rank>]:` when it is NULL or empty. */
 size_t prefix_tee(char buf[PREFIX_MAX], const char *template, const struct prefix_vars *vars);
 
-/* The prefix of --label: `[<rank>] `, or `[<host>:<rank>] ` when host is not NULL. */
-size_t prefix_label(char buf[PREFIX_MAX], const char *host, unsigned rank);
+/* The prefix of --label: `[<rank>] `. */
+size_t prefix_label(char buf[PREFIX_MAX], unsigned rank);
 
 #endif

@@ -105,6 +105,22 @@ all_go
 well a b c
 X
 
+it '--label and ${rank} of a prefix name the rank in the job, not that on the node' <<'X'
+export TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='(${rank})'
+nodes 2 --label --tee 1 --log-dir /dev/null
+agent a
+agent b
+wait_for '[ "$(cat a.out b.out | sed "s/ up .*//" | sort | paste -sd" ")" = "[0] [1]" ]'
+all_go
+well a b
+nodes 2 --tee 1 --log-dir logs
+agent a
+agent b
+wait_for '[ "$(cat a.out b.out | sed "s/up .*//" | sort | paste -sd" ")" = "(0) (1)" ]'
+all_go
+well a b
+X
+
 it '--scale-policy restart-only leaves the others alone until they restart anyway (C61)' <<'X'
 nodes 1:2 --rdzv-conf last_call_timeout=1 --scale-policy restart-only --max-restarts 1
 agent a

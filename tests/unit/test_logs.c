@@ -258,8 +258,10 @@ Test(logs, a_label_names_the_rank_on_both_streams)
 
     node_init(&n, 2);
     n.cfg.is_label = true;
-    n.cfg.base_rank = 8;
-    node_start(&n);
+    node_new(&n);
+    logs_set_base_rank(n.l, 8);
+    start(&n, 0, 0);
+    start(&n, 1, 0);
     say(&n, 1, 1, "a\nb\n");
     say(&n, 0, 2, "c");
     finish(&n, 0);

@@ -51,12 +51,10 @@ Test(prefix, the_default_of_a_teed_line_is_torchruns)
     cr_assert_str_eq(got, "[rank13]: ");
 }
 
-Test(prefix, a_label_names_the_host_when_there_are_several)
+Test(prefix, a_label_is_the_rank)
 {
     char got[PREFIX_MAX];
 
-    (void) prefix_label(got, NULL, 3);
+    (void) prefix_label(got, 3);
     cr_assert_str_eq(got, "[3] ");
-    (void) prefix_label(got, "node7", 3);
-    cr_assert_str_eq(got, "[node7:3] ");
 }
