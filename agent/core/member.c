@@ -194,6 +194,12 @@ static unsigned stopped_status(const struct member *m)
     return has_failed(m) ? m->view.cause.code : policy_stop_status(&m->node.policy);
 }
 
+/* The coordinator had heard that the work here is done.  One that had not cannot have ended the job well. */
+static bool is_known_done(const struct member *m)
+{
+    return m->is_done && m->view.echo >= m->done_at;
+}
+
 /* Somebody wants the end of this node, or of the job: 0, or 1 when there is nothing else to do. */
 static int end_if_due(struct member *m, uint64_t now)
 {
@@ -218,7 +224,7 @@ static int end_if_due(struct member *m, uint64_t now)
     } else if (m->is_refused) {
         finish(m, now, MEMBER_EXIT_REFUSED);
     } else {
-        finish(m, now, m->is_done ? 0 : MEMBER_EXIT_ORPHAN);
+        finish(m, now, is_known_done(m) ? 0 : MEMBER_EXIT_ORPHAN);
     }
     return 1;
 }

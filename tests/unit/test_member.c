@@ -433,6 +433,34 @@ Test(member, a_lost_coordinator_ends_the_workers_and_the_node)
     cr_expect(l.is_finished && l.status == MEMBER_EXIT_ORPHAN);
 }
 
+Test(member, who_was_done_after_the_coordinator_was_lost_is_no_success)
+{
+    struct log l;
+
+    run(&l);
+    pass(&l, 100);
+    exits(&l, 0);
+    exits(&l, 0);
+    pass(&l, 8000);
+    cr_expect(l.is_finished && l.status == MEMBER_EXIT_ORPHAN);
+}
+
+Test(member, who_was_done_before_the_coordinator_was_lost_has_done_its_part)
+{
+    struct log       l;
+    struct rdzv_view v;
+
+    run(&l);
+    exits(&l, 0);
+    exits(&l, 0);
+    pass(&l, 100);
+    v = view_of(&l, 1, RDZV_ACTIVE);
+    v.echo = l.now;
+    member_view(&l.m, l.now, &v);
+    pass(&l, 8000);
+    cr_expect(l.is_finished && l.status == 0);
+}
+
 Test(member, a_coordinator_that_never_answers_is_given_the_join_timeout)
 {
     struct log l;
