@@ -80,6 +80,7 @@ EOF
 
 git -C "$LIB" rev-parse HEAD >/dev/null 2>&1 &&
     it 'the packages name who builds them, or nobody in particular' <<'EOF'
+GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=a.b GIT_CONFIG_VALUE_0=c git config a.b >/dev/null || skip 'git is older than 2.31'
 named() { # named NAME=VALUE...: and no other user
     (unset DEBFULLNAME DEBEMAIL; env GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=user.name GIT_CONFIG_VALUE_0='Git User' GIT_CONFIG_KEY_1=user.email \
         GIT_CONFIG_VALUE_1=git@example.org "$@" "$LIB/../../scripts/release" -o "$T/made" maintainer)
