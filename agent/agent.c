@@ -765,7 +765,7 @@ static int set_up(struct agent *a, struct cc_err *err)
 
     (void) uv_timer_init(&a->loop, &a->timer); /* cannot fail */
     a->attempt.cfg = c;
-    a->attempt.shm = shmsweep_new("/dev/shm");
+    a->attempt.shm = shmsweep_new("/dev/shm", c->mpi == MPI_PMI1);
     attempt_raise_nofile(&a->attempt);
     a->party = party_new(&a->loop, &c->party, &party_ops, a, err);
     if (!a->party)

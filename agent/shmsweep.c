@@ -16,6 +16,7 @@ enum { FILES_MAX = 4096, PIDS_MAX = 4096 };
 
 struct shmsweep {
     const char *dir;
+    bool        has_mpich;
     unsigned    n_before; /* files that were there */
     unsigned    n_reaped; /* in all: the last PIDS_MAX are kept */
     bool        is_known; /* how it was before */
@@ -25,24 +26,28 @@ struct shmsweep {
 
 static const struct {
     const char *prefix;
-    bool        has_pid; /* that of its maker follows, and '_' */
+    bool        has_pid;  /* that of its maker follows, and '_' */
+    bool        is_mpich; /* its maker has it mapped as long as it has this name */
 } kinds[] = {
-    { "torch_", true },
-    { "__KMP_REGISTERED_LIB_", true },
-    { "nccl-", false },
-    { "psm_", false },
-    { "sem.mp-", false },
-    { "mpich_shm_", false },
-    { "vader_segment.", false },
-    { "sm_segment.", false },
+    { "torch_", true, false },
+    { "__KMP_REGISTERED_LIB_", true, false },
+    { "nccl-", false, false },
+    { "psm_", false, false },
+    { "sem.mp-", false, false },
+    { "mpich_shm_", false, true },
+    { "mpich_shar_tmp", false, true },
+    { "vader_segment.", false, false },
+    { "sm_segment.", false, false },
 };
 
-struct shmsweep *shmsweep_new(const char *dir)
+struct shmsweep *shmsweep_new(const char *dir, bool has_mpich)
 {
     struct shmsweep *s = calloc(1, sizeof *s);
 
-    if (s)
+    if (s) {
         s->dir = dir;
+        s->has_mpich = has_mpich;
+    }
     return s;
 }
 
@@ -99,7 +104,7 @@ static bool was_ours(const struct shmsweep *s, pid_t pid)
     return false;
 }
 
-/* Does the name alone, or that nobody else was there, say that a dead process of ours made it? */
+/* Does the name alone, what our workers are, or that nobody else was there, say that a dead process of ours made it? */
 static bool is_of_the_dead(const struct shmsweep *s, const char *name, bool is_alone)
 {
     for (size_t i = 0; i < CC_COUNT(kinds); i++) {
@@ -110,7 +115,7 @@ static bool is_of_the_dead(const struct shmsweep *s, const char *name, bool is_a
         if (strncmp(name, kinds[i].prefix, strlen(kinds[i].prefix)) != 0)
             continue;
         if (is_alone || !kinds[i].has_pid)
-            return is_alone;
+            return is_alone || (kinds[i].is_mpich && s->has_mpich);
         pid = strtol(rest, &end, 10);
         return *end == '_' && pid > 1 && pid <= INT32_MAX && was_ours(s, (pid_t) pid) && kill((pid_t) pid, 0) < 0 &&
                errno == ESRCH;

@@ -5,6 +5,8 @@
  * and nobody uses: a regular file of our user, with a name as NCCL, PyTorch, Python, OpenMP and MPI give them, that was not there
  * when the attempt began, that no process of this kernel holds open or mapped; and
  *   - its name tells the pid of its maker (torch_PID_...), who was a process of ours and is dead; or
+ *   - it is MPICH's and so are our workers: who makes such a file has it mapped until he removes it, in MPI_Init() or at the end.
+ *     Unused it is of the dead, and nobody can need it.  (Those of Open MPI are in the folder of the round, and go with it.); or
  *   - we are process 1 and alone: whoever else lived in this container was our descendant, and is gone.
  */
 #ifndef AGENT_SHMSWEEP_H
@@ -16,7 +18,8 @@
 
 struct shmsweep;
 
-struct shmsweep *shmsweep_new(const char *dir); /* "/dev/shm"; borrowed. NULL: no memory, and nothing is swept */
+/* "/dev/shm"; borrowed.  has_mpich: the workers are programs of MPICH.  NULL: no memory, and nothing is swept. */
+struct shmsweep *shmsweep_new(const char *dir, bool has_mpich);
 void             shmsweep_begin(struct shmsweep *s); /* an attempt: what is there by now is not its workers' */
 void             shmsweep_reaped(struct shmsweep *s, pid_t pid); /* it was ours, and is dead */
 /* The attempt is over and its processes are gone. How many files were removed, and how large they were together.

@@ -78,7 +78,7 @@ TestSuite(shmsweep, .init = start, .fini = end);
 
 Test(shmsweep, goes_by_the_pid_in_the_name)
 {
-    struct shmsweep *s = shmsweep_new(dir);
+    struct shmsweep *s = shmsweep_new(dir, false);
     pid_t            ours = dead_child(), other = dead_child();
     char             mine[64], theirs[64], alive[64];
 
@@ -100,7 +100,7 @@ Test(shmsweep, goes_by_the_pid_in_the_name)
 
 Test(shmsweep, alone_it_goes_by_the_kind_of_name)
 {
-    struct shmsweep *s = shmsweep_new(dir);
+    struct shmsweep *s = shmsweep_new(dir, false);
 
     shmsweep_begin(s);
     leave("nccl-abc");
@@ -112,9 +112,29 @@ Test(shmsweep, alone_it_goes_by_the_kind_of_name)
     shmsweep_free(s);
 }
 
+Test(shmsweep, of_a_job_of_mpich_what_nobody_uses_goes)
+{
+    struct shmsweep *s = shmsweep_new(dir, true), *other = shmsweep_new(dir, false);
+    int              in_use;
+
+    leave("mpich_shm_1_0");
+    shmsweep_begin(s);
+    shmsweep_begin(other);
+    leave("mpich_shm_2_0");
+    leave("nccl-abc");
+    in_use = make("mpich_shm_3_0"); /* of another job, which is in its MPI_Init() */
+    cr_assert_eq(sweep(other, false), 0);
+    cr_assert_eq(sweep(s, false), 1);
+    cr_assert(!is_there("mpich_shm_2_0"));
+    cr_assert(is_there("mpich_shm_1_0") && is_there("mpich_shm_3_0") && is_there("nccl-abc"));
+    (void) close(in_use);
+    shmsweep_free(s);
+    shmsweep_free(other);
+}
+
 Test(shmsweep, spares_what_was_there_before)
 {
-    struct shmsweep *s = shmsweep_new(dir);
+    struct shmsweep *s = shmsweep_new(dir, false);
 
     leave("nccl-before");
     shmsweep_begin(s);
@@ -126,7 +146,7 @@ Test(shmsweep, spares_what_was_there_before)
 
 Test(shmsweep, spares_what_somebody_has_open_or_mapped)
 {
-    struct shmsweep *s = shmsweep_new(dir);
+    struct shmsweep *s = shmsweep_new(dir, false);
     int              open_fd, mapped_fd;
     void            *p;
 
@@ -145,7 +165,7 @@ Test(shmsweep, spares_what_somebody_has_open_or_mapped)
 
 Test(shmsweep, spares_links_and_directories)
 {
-    struct shmsweep *s = shmsweep_new(dir);
+    struct shmsweep *s = shmsweep_new(dir, false);
     char             path[128];
 
     leave("target");
@@ -161,7 +181,7 @@ Test(shmsweep, spares_links_and_directories)
 
 Test(shmsweep, does_nothing_without_a_beginning_or_a_directory)
 {
-    struct shmsweep *s = shmsweep_new(dir), *none = shmsweep_new("/no/such/folder");
+    struct shmsweep *s = shmsweep_new(dir, false), *none = shmsweep_new("/no/such/folder", false);
 
     leave("nccl-a");
     cr_assert_eq(sweep(s, true), 0);
