@@ -1,6 +1,7 @@
 #include "backends/reduce.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "store/base/macros.h"
@@ -69,31 +70,34 @@ uint16_t bfloat_from_float(float f)
     return (uint16_t) ((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
+/* Without branches, so that the compiler can take many at once: a choice is between two numbers that are both
+ * there. */
+static uint32_t either(bool is_first, uint32_t first, uint32_t second)
+{
+    uint32_t mask = 0 - (uint32_t) is_first;
+
+    return (first & mask) | (second & ~mask);
+}
+
+/* The bits in the place of a float's, and then the difference of the exponents: right for subnormals, too. */
 float half_to_float(uint16_t h)
 {
-    uint32_t sign = (uint32_t) (h & 0x8000) << 16, rest = h & 0x7fff;
+    uint32_t sign = (uint32_t) (h & 0x8000) << 16, rest = (uint32_t) (h & 0x7fff) << 13;
+    uint32_t finite = bits_of(float_of(rest) * 0x1p112f);
 
-    if (rest >= 0x7c00) /* infinity and NaN */
-        return float_of(sign | 0x7f800000 | (rest & 0x3ff) << 13);
-    if (rest >= 0x400)
-        return float_of(sign | ((rest << 13) + ((127 - 15) << 23)));
-    /* A subnormal: that many times 2^-24, which a float has. */
-    return float_of(sign | bits_of((float) rest * 0x1p-24f));
+    return float_of(sign | either(rest >= 0x0f800000, rest | 0x7f800000, finite)); /* infinity and NaN */
 }
 
 uint16_t half_from_float(float f)
 {
     uint32_t u = bits_of(f), sign = u >> 16 & 0x8000, rest = u & 0x7fffffff;
+    /* a subnormal: adding 0.5 leaves units of 2^-24 in the last bits, rounded by the FPU */
+    uint32_t tiny = bits_of(float_of(rest) + 0.5f) - bits_of(0.5f);
+    uint32_t usual =
+        (rest + 0xfff + (rest >> 13 & 1) - ((127 - 15) << 23)) >> 13; /* may carry into infinity */
+    uint32_t large = either(rest > 0x7f800000, 0x7e00 | (rest >> 13 & 0x3ff), 0x7c00); /* from 65536 on */
 
-    if (rest > 0x7f800000)
-        return (uint16_t) (sign | 0x7e00 | (rest >> 13 & 0x3ff));
-    if (rest >= 0x47800000) /* 65536 and more */
-        return (uint16_t) (sign | 0x7c00);
-    if (rest <
-        0x38800000) /* a subnormal: adding 0.5 leaves units of 2^-24 in the last bits, rounded by the FPU */
-        return (uint16_t) (sign | (bits_of(float_of(rest) + 0.5f) - bits_of(0.5f)));
-    rest += 0xfff + (rest >> 13 & 1);
-    return (uint16_t) (sign | (rest - ((127 - 15) << 23)) >> 13); /* 65520 and more carries into infinity */
+    return (uint16_t) (sign | either(rest >= 0x47800000, large, either(rest < 0x38800000, tiny, usual)));
 }
 
 /* ---- arithmetic: a function for each op and type */
@@ -114,8 +118,8 @@ uint16_t half_from_float(float f)
 #endif
 
 /* Computes in `wide`: unsigned for integers that wrap, float for halves. */
-#define REDUCE(name, narrow, wide, load, store, OP)                                                          \
-    static void name(void *out, const void *a, const void *b, size_t n)                                      \
+#define REDUCE(target, name, narrow, wide, load, store, OP)                                                  \
+    target static void name(void *out, const void *a, const void *b, size_t n)                               \
     {                                                                                                        \
         const narrow *x = a, *y = b;                                                                         \
         narrow       *z = out; /* NOLINT(bugprone-macro-parentheses): a type */                              \
@@ -128,26 +132,64 @@ uint16_t half_from_float(float f)
         }                                                                                                    \
     }
 
-#define REDUCE_ALL(suffix, narrow, wide, load, store, ordered)                                               \
-    REDUCE(sum_##suffix, narrow, wide, load, store, SUM)                                                     \
-    REDUCE(prod_##suffix, narrow, wide, load, store, PROD)                                                   \
-    REDUCE(min_##suffix, narrow, ordered, load, store, MIN)                                                  \
-    REDUCE(max_##suffix, narrow, ordered, load, store, MAX)
+#define REDUCE_ALL(target, suffix, narrow, wide, load, store, ordered)                                       \
+    REDUCE(target, sum_##suffix, narrow, wide, load, store, SUM)                                             \
+    REDUCE(target, prod_##suffix, narrow, wide, load, store, PROD)                                           \
+    REDUCE(target, min_##suffix, narrow, ordered, load, store, MIN)                                          \
+    REDUCE(target, max_##suffix, narrow, ordered, load, store, MAX)
 
-REDUCE_ALL(i8, int8_t, uint8_t, AS_IS, AS_IS, int8_t)
-REDUCE_ALL(u8, uint8_t, uint8_t, AS_IS, AS_IS, uint8_t)
-REDUCE_ALL(i32, int32_t, uint32_t, AS_IS, AS_IS, int32_t)
-REDUCE_ALL(i64, int64_t, uint64_t, AS_IS, AS_IS, int64_t)
-REDUCE_ALL(f16, uint16_t, float, half_to_float, half_from_float, float)
-REDUCE_ALL(bf16, uint16_t, float, bfloat_to_float, bfloat_from_float, float)
-REDUCE_ALL(f32, float, float, AS_IS, AS_IS, float)
-REDUCE_ALL(f64, double, double, AS_IS, AS_IS, double)
+REDUCE_ALL(, i8, int8_t, uint8_t, AS_IS, AS_IS, int8_t)
+REDUCE_ALL(, u8, uint8_t, uint8_t, AS_IS, AS_IS, uint8_t)
+REDUCE_ALL(, i32, int32_t, uint32_t, AS_IS, AS_IS, int32_t)
+REDUCE_ALL(, i64, int64_t, uint64_t, AS_IS, AS_IS, int64_t)
+REDUCE_ALL(, f32, float, float, AS_IS, AS_IS, float)
+REDUCE_ALL(, f64, double, double, AS_IS, AS_IS, double)
+
+/* Halves are converted, both ways, with the widest instructions that this processor has: the rest is as fast
+ * as memory with any. */
+#define HALVES(target, suffix)                                                                               \
+    REDUCE_ALL(target, f16##suffix, uint16_t, float, half_to_float, half_from_float, float)                  \
+    REDUCE_ALL(target, bf16##suffix, uint16_t, float, bfloat_to_float, bfloat_from_float, float)
+
+HALVES(, )
+#ifdef __x86_64__
+HALVES(__attribute__((target("avx2"))), _avx2)
+HALVES(__attribute__((target("avx512f,avx512bw"))), _avx512)
+#endif
 
 #define ROW(op)                                                                                              \
     {                                                                                                        \
         [CCRUN_I8] = op##_i8, [CCRUN_U8] = op##_u8, [CCRUN_I32] = op##_i32, [CCRUN_I64] = op##_i64,          \
         [CCRUN_F16] = op##_f16, [CCRUN_BF16] = op##_bf16, [CCRUN_F32] = op##_f32, [CCRUN_F64] = op##_f64,    \
     }
+#define HALF_ROW(op, suffix)                                                                                 \
+    {                                                                                                        \
+        [CCRUN_F16] = op##_f16##suffix, [CCRUN_BF16] = op##_bf16##suffix                                     \
+    }
+#define HALF_TABLE(suffix)                                                                                   \
+    {                                                                                                        \
+        [CCRUN_SUM] = HALF_ROW(sum, suffix), [CCRUN_PROD] = HALF_ROW(prod, suffix),                          \
+        [CCRUN_MIN] = HALF_ROW(min, suffix), [CCRUN_MAX] = HALF_ROW(max, suffix),                            \
+        [CCRUN_AVG] = HALF_ROW(sum, suffix),                                                                 \
+    }
+
+/* NULL: as for every processor. */
+static reduce_fn *of_this_processor(enum ccrun_op op, enum ccrun_type type)
+{
+#ifdef __x86_64__
+    static reduce_fn *const avx2[N_OPS][CCRUN_BF16 + 1] = HALF_TABLE(_avx2);
+    static reduce_fn *const avx512[N_OPS][CCRUN_BF16 + 1] = HALF_TABLE(_avx512);
+
+    if (type != CCRUN_F16 && type != CCRUN_BF16)
+        return NULL;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
+        return avx512[op][type];
+    return __builtin_cpu_supports("avx2") ? avx2[op][type] : NULL;
+#else
+    (void) op, (void) type;
+    return NULL;
+#endif
+}
 
 reduce_fn *reduce_of(enum ccrun_op op, enum ccrun_type type)
 {
@@ -156,8 +198,11 @@ reduce_fn *reduce_of(enum ccrun_op op, enum ccrun_type type)
         [CCRUN_MAX] = ROW(max), [CCRUN_AVG] = ROW(sum),
     };
 
+    reduce_fn *f;
+
     assert((unsigned) op < N_OPS && (unsigned) type < N_TYPES);
-    return table[op][type];
+    f = of_this_processor(op, type);
+    return f ? f : table[op][type];
 }
 
 #define DIVIDE(narrow, wide, load, store)                                                                    \

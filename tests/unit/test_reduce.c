@@ -73,6 +73,41 @@ Test(reduce, a_nan_is_not_lost)
     cr_assert(isnan(c[0]) && isnan(c[1]) && c[2] == 3);
 }
 
+/* Many at once are what one is, whatever instructions take them. */
+Test(reduce, halves_in_a_row_are_as_they_are_alone)
+{
+    static const float others[] = { 0, 1, -1.5f, 0x1p-24f, -0x1p-14f, 3e4f, 6e4f, 1e-30f, 3e38f, 1 / 0.0f, 0 / 0.0f };
+    enum { N = 65536 };
+    static uint16_t all[N], other[N], out[N];
+
+    for (int bf = 0; bf < 2; bf++) {
+        float (*to_float)(uint16_t) = bf ? bfloat_to_float : half_to_float;
+        uint16_t (*from_float)(float) = bf ? bfloat_from_float : half_from_float;
+        enum ccrun_type type = bf ? CCRUN_BF16 : CCRUN_F16;
+
+        for (unsigned k = 0; k < sizeof others / sizeof *others; k++) {
+            float y = to_float(from_float(others[k]));
+
+            for (unsigned i = 0; i < N; i++) {
+                all[i] = (uint16_t) i;
+                other[i] = from_float(others[k]);
+            }
+            reduce_of(CCRUN_SUM, type)(out, all, other, N);
+            for (unsigned i = 0; i < N; i++) {
+                float got = to_float(out[i]), sum = to_float(from_float(to_float((uint16_t) i) + y));
+
+                cr_assert(got == sum || (got != got && sum != sum), "%04x + %g is %g", i, (double) y, (double) got);
+            }
+            reduce_of(CCRUN_MAX, type)(out, all, other, N);
+            for (unsigned i = 0; i < N; i++) {
+                float x = to_float((uint16_t) i), got = to_float(out[i]);
+
+                cr_assert(x != x || y != y ? got != got : got == (x > y ? x : y), "max of %04x and %g", i, (double) y);
+            }
+        }
+    }
+}
+
 Test(reduce, the_average_is_the_sum_over_the_size)
 {
     int32_t  i[] = { 7, -7 };
