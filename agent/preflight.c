@@ -20,7 +20,7 @@ enum {
     VERDICT_FD = 3,
     LINES_MAX = 64 * 1024,
     N_OWN_ARGS = 9,     /* at most, beside the user's */
-    PATIENCE = 4,       /* the check has this many times its timeout to end by itself, */
+    PATIENCE = 6,       /* the check has this many times its timeout to end by itself, */
     SLACK_MS = 5000,    /* and this */
     LEAVE_MS = 60000,   /* and others who have to leave have this in addition */
 };

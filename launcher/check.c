@@ -37,8 +37,12 @@ void check_warn(struct check_report *r, const char *fmt, ...)
         return;
     }
     va_start(ap, fmt);
-    (void) vsnprintf(r->warnings[r->n_warnings++], CHECK_TEXT_MAX, fmt, ap);
+    (void) vsnprintf(r->warnings[r->n_warnings], CHECK_TEXT_MAX, fmt, ap);
     va_end(ap);
+    for (unsigned i = 0; i < r->n_warnings; i++)
+        if (strcmp(r->warnings[i], r->warnings[r->n_warnings]) == 0)
+            return; /* the second time it was the same */
+    r->n_warnings++;
 }
 
 const char *check_fault_name(enum check_fault_kind kind)

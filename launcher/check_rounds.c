@@ -16,6 +16,8 @@ enum {
     PAIR_TIMEOUT_MS = 20000, /* of a pair that cannot communicate all the others wait for the end */
     POST_MAX = 600,
     TRIES = 3, /* with so many partners, each in vain, a node has shown what it is */
+    BLAMES_MAX = 64,
+    AGAIN_MAX = 32, /* rounds that are played once more: with so many partners a node was not slow by chance */
 };
 
 struct rounds {
@@ -24,6 +26,9 @@ struct rounds {
     uint64_t          timeout_ms;
     bool             *is_out; /* nodes that are not tried any more */
     char            **posts;  /* rank 0 */
+
+    unsigned n_played;
+    bool    *is_asked; /* the second time: nodes whose pair is to be measured again in this round; NULL: the first */
 };
 
 /* The rank on that node which has our number there; -1: there is none. */
@@ -42,7 +47,7 @@ static int partner_rank(const struct rounds *t, unsigned round)
     int                     own = c->place[c->board.rank];
     int                     node = check_pairs_partner(t->n, round, (unsigned) own);
 
-    if (node < 0 || t->is_out[own] || t->is_out[node])
+    if (node < 0 || t->is_out[own] || t->is_out[node] || (t->is_asked && !t->is_asked[own]))
         return -1;
     return rank_at(c, node, c->local[c->board.rank]);
 }
@@ -178,7 +183,6 @@ static int collect(struct rounds *t, unsigned round, const char *what, struct cc
             note(t, i, node, t->posts[i]);
     }
     board_texts_free(&c->board, t->posts);
-    c->report->n_rounds = round + 1;
     return 0;
 }
 
@@ -204,23 +208,147 @@ static int play_round(struct rounds *t, unsigned round, struct cc_err *err)
     int                r;
 
     play(t, round, post, sizeof post);
-    (void) snprintf(what, sizeof what, "pair/%u", round);
+    (void) snprintf(what, sizeof what, "pair/%u", t->n_played);
     r = board_post(&c->board, what, post, err);
     if (r < 0)
         return r;
     if (c->board.rank == 0) {
         r = collect(t, round, what, err);
-        (void) snprintf(what, sizeof what, "next/%u", round);
+        (void) snprintf(what, sizeof what, "next/%u", t->n_played++);
+        c->report->n_rounds = t->n_played;
         if (r == 0)
             r = conclude(t, what, &is_over, err);
         return r < 0 ? r : is_over;
     }
-    (void) snprintf(what, sizeof what, "next/%u", round);
+    (void) snprintf(what, sizeof what, "next/%u", t->n_played++);
     r = board_hear(&c->board, what, 2 * c->options->timeout_ms + 4 * t->timeout_ms + CHECK_GRACE_MS, &next, err);
     if (r < 0)
         return r;
     take_out(t, next);
     return strncmp(next, "stop", 4) == 0;
+}
+
+/* ---- once more: who is suspected is accused only when the same is seen a second time */
+
+static bool is_suspect(const struct rounds *t, const struct check_blame *blames, int n, unsigned a, unsigned b)
+{
+    if (*cell_of(t, (int) a, (int) b) == CHECK_UNTRIED && *cell_of(t, (int) b, (int) a) == CHECK_UNTRIED)
+        return false;
+    for (int i = 0; i < n; i++) {
+        const struct check_blame *it = &blames[i];
+
+        if (it->kind == CHECK_BROKEN_UNIT || it->kind == CHECK_SLOW_UNIT) {
+            if (it->a == a || it->a == b)
+                return true;
+        } else if ((it->a == a && it->b == b) || (it->a == b && it->b == a)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "ROUND.NODE ..." of the pairs that are to be played again, one node of each. */
+static int list_suspects(const struct rounds *t, struct cc_buf *to, struct cc_err *err)
+{
+    struct check_blame blames[BLAMES_MAX];
+    unsigned           n_rounds = 0;
+    int n = check_pairs_blame(t->c->report->cells, t->n, t->c->options->slow, blames, BLAMES_MAX), r = n < 0 ? n : 0;
+
+    for (unsigned round = 0; r == 0 && n > 0 && round < t->n_rounds && n_rounds < AGAIN_MAX; round++) {
+        bool has = false;
+
+        for (unsigned a = 0; r == 0 && a < t->n; a++) {
+            int  b = check_pairs_partner(t->n, round, a);
+            char item[32];
+
+            if (b <= (int) a || !is_suspect(t, blames, n, a, (unsigned) b))
+                continue;
+            has = true;
+            (void) snprintf(item, sizeof item, "%u.%u ", round, a);
+            r = cc_buf_add(to, item, strlen(item));
+        }
+        n_rounds += has;
+    }
+    if (r == 0)
+        r = cc_buf_add(to, "", 1);
+    return r < 0 ? cc_fail(err, r, "no memory for %u nodes", t->n) : 0;
+}
+
+/* All ranks get the list, for free(). */
+static int agree_on_suspects(struct rounds *t, char **ret, struct cc_err *err)
+{
+    struct check_run *c = t->c;
+    struct cc_buf     text = { .p = NULL };
+    int               r;
+
+    if (!c->report)
+        return board_hear(&c->board, "again", 2 * c->options->timeout_ms + CHECK_GRACE_MS, ret, err);
+    r = list_suspects(t, &text, err);
+    if (r == 0)
+        r = board_announce(&c->board, "again", (const char *) cc_buf_data(&text), err);
+    if (r == 0 && !(*ret = strdup((const char *) cc_buf_data(&text))))
+        r = cc_fail(err, -ENOMEM, "no memory for %u nodes", t->n);
+    cc_buf_free(&text);
+    return r;
+}
+
+static void warn_of_one_failure(struct check_report *r, int a, int b)
+{
+    char from[CHECK_HOST_MAX + 32], to[CHECK_HOST_MAX + 32];
+
+    check_warn(r, "%s with %s: the second time it worked", check_node_name(r, a, from), check_node_name(r, b, to));
+}
+
+/* Of a pair the better of both times counts. */
+static int play_again(struct rounds *t, unsigned round, struct cc_err *err)
+{
+    struct check_report *report = t->c->report;
+    size_t               n_cells = (size_t) t->n * t->n;
+    CC_AUTO_FREE double *before = report ? malloc(n_cells * sizeof *before) : NULL;
+    int                  r;
+
+    if (report && !before)
+        return cc_fail(err, -ENOMEM, "no memory for pairs of %u nodes", t->n);
+    for (unsigned a = 0; report && a < t->n; a++) {
+        memcpy(before + (size_t) a * t->n, report->cells + (size_t) a * t->n, t->n * sizeof *before);
+        for (unsigned b = 0; t->is_asked[a] && b < t->n; b++)
+            if (check_pairs_partner(t->n, round, a) == (int) b && !t->is_out[a] && !t->is_out[b])
+                *cell_of(t, (int) a, (int) b) = CHECK_UNTRIED;
+    }
+    r = play_round(t, round, err);
+    for (size_t i = 0; report && i < n_cells; i++) {
+        if (report->cells[i] < before[i])
+            report->cells[i] = before[i];
+        else if (before[i] == CHECK_BROKEN && report->cells[i] > 0)
+            warn_of_one_failure(report, (int) (i / t->n), (int) (i % t->n));
+    }
+    return r;
+}
+
+/* The rounds of the list, one after the other.  Who could not be reached by anybody is tried again, too. */
+static int play_suspects(struct rounds *t, struct cc_err *err)
+{
+    CC_AUTO_FREE char *list = NULL;
+    CC_AUTO_FREE bool *is_asked = calloc(t->n, sizeof *is_asked);
+    int                r = is_asked ? agree_on_suspects(t, &list, err) : cc_fail(err, -ENOMEM, "no memory for %u nodes", t->n);
+    unsigned           round, node, next;
+    int                n = 0;
+
+    memset(t->is_out, 0, t->n * sizeof *t->is_out);
+    t->is_asked = is_asked;
+    for (const char *at = list; r == 0 && sscanf(at, "%u.%u %n", &round, &node, &n) == 2;) {
+        int other = check_pairs_partner(t->n, round, node);
+
+        if (other >= 0)
+            is_asked[node] = is_asked[other] = true;
+        at += n;
+        if (sscanf(at, "%u.", &next) == 1 && next == round)
+            continue;
+        r = play_again(t, round, err);
+        memset(is_asked, 0, t->n * sizeof *is_asked);
+    }
+    t->is_asked = NULL;
+    return r;
 }
 
 static int make_tables(struct rounds *t, struct cc_err *err)
@@ -253,6 +381,8 @@ int check_pairs(struct check_run *c, struct cc_err *err)
     r = make_tables(&t, err);
     for (unsigned i = 0; r == 0 && i < t.n_rounds; i++)
         r = play_round(&t, i, err);
+    if (r == 0)
+        r = play_suspects(&t, err);
     free(t.is_out);
     free(t.posts);
     return r;

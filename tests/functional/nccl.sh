@@ -173,6 +173,26 @@ same 1 "$status"
 has out 'FAULT: all-gather of 65536 bytes: 8 elements arrived wrong'
 EOF
 
+it 'ccrun-check: a pair that fails once is measured again, and nobody is accused' <<'EOF'
+doubles
+PATH=${CCRUN%/*}:$PATH
+export FAKE_NCCL_FAULT=async:1:0 # the first launch
+expect_status 0 "$CCRUN" --no-python --nproc-per-node 2 ccrun-check --pairs --ops none --slow 0.001 --timeout 20 --json file.json
+tr -s ' \n' ' ' <out >line
+has line 'all is well' 'with rank 1: the second time it worked'
+lacks out FAULT
+same 2 "$(grep -cE '"gbs":[[:space:]]*[0-9]' file.json)"
+EOF
+
+it 'ccrun-check: a pair that fails twice is named' <<'EOF'
+doubles
+PATH=${CCRUN%/*}:$PATH
+export FAKE_NCCL_FAULT=init:1
+expect_status 1 "$CCRUN" --no-python --nproc-per-node 2 ccrun-check --pairs --ops none --timeout 20
+has out 'FAULT: rank 0 and rank 1 cannot communicate with each other'
+lacks out 'the second time it worked'
+EOF
+
 it 'ccrun-check measures between GPUs' <<'EOF'
 gpus 2
 PATH=${CCRUN%/*}:$PATH
