@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "backends/fileusers.h"
 #include "backends/perprocess.h"
 #include "store/base/cleanup.h"
 #include "store/base/clock.h"
@@ -127,7 +128,11 @@ static int open_new_file(struct perprocess **ret, void *ctx, struct cc_err *err)
 {
     const struct wish   *w = ctx;
     struct filestore_cfg file = {
-        .path = w->where->path, .prefix = "", .world_size = w->where->world_size, .timeout_ms = w->timeout_ms
+        .path = w->where->path,
+        .prefix = "",
+        .world_size = w->where->world_size,
+        .timeout_ms = w->timeout_ms,
+        .are_dead = fileusers_are_dead,
     };
     struct shared *s = shared_new();
     int            r;

@@ -26,6 +26,7 @@ enum {
     MAX_PAUSE_MS = 10,
     READ_SIZE = 64 << 10,
     FILE_MODE = 0644,
+    WHO_MAX = 200, /* of a sentence */
 };
 
 struct filestore {
@@ -424,22 +425,37 @@ static int64_t number_at(const struct filestore *f, const char *key)
     return strtoll(text, NULL, 10);
 }
 
-static int check_fresh(const struct filestore *f, int fd, struct cc_err *err)
+/* All who were counted in it are dead: nobody has it but us, who hold its lock. */
+static int begin_anew(struct filestore *f, int fd, struct cc_err *err)
+{
+    if (ftruncate(fd, 0) < 0)
+        return cc_fail(err, -errno, "store '%s': cannot empty what dead processes have left: %s", f->path,
+                       strerror(errno));
+    kv_clear(f->kv);
+    f->off = 0;
+    return 0;
+}
+
+static int check_fresh(struct filestore *f, const struct filestore_cfg *cfg, int fd, struct cc_err *err)
 {
     int64_t     users = number_at(f, "refcount/");
+    char        who[WHO_MAX] = "";
     struct stat st;
 
+    if (users > 0 && cfg->are_dead && cfg->are_dead(cfg->ctx, f->kv, users, who, sizeof who))
+        return begin_anew(f, fd, err);
     if (f->world_size < 0 || users < f->world_size || fstat(fd, &st) < 0)
         return 0;
     return cc_fail(err, -ESTALE,
                    "store '%s' is stale: %" PRId64 " users in a world of size %" PRId64
                    " are counted in it, last written %" PRIu64
-                   " s ago; remove it, or name a fresh file for each run",
-                   f->path, users, f->world_size, cc_realtime_ms() / 1000 - (uint64_t) st.st_mtime);
+                   " s ago%s%s; remove it, or name a fresh file for each run",
+                   f->path, users, f->world_size, cc_realtime_ms() / 1000 - (uint64_t) st.st_mtime,
+                   *who ? "; " : "", who);
 }
 
 /* A file that its last user removes between our open and our lock is not the one that others will find. */
-static int enter(struct filestore *f, struct cc_err *err)
+static int enter(struct filestore *f, const struct filestore_cfg *cfg, struct cc_err *err)
 {
     uint64_t deadline = cc_deadline_in(f->timeout_ms);
     int64_t  users;
@@ -457,7 +473,7 @@ static int enter(struct filestore *f, struct cc_err *err)
         }
         r = refresh(f, fd, err);
         if (r == 0)
-            r = check_fresh(f, fd, err);
+            r = check_fresh(f, cfg, fd, err);
         if (r == 0)
             r = add_locked(f, fd, cc_bytes_of("refcount/"), 1, &users, err);
         f->is_counted = r == 0;
@@ -500,7 +516,7 @@ int filestore_open(struct filestore **ret, const struct filestore_cfg *cfg, stru
     if (!f || !f->path || !f->prefix || !f->kv)
         (void) cc_fail(err, r, "no memory for a store in a file");
     else
-        r = enter(f, err);
+        r = enter(f, cfg, err);
     if (r < 0)
         (void) filestore_free(f);
     else

@@ -18,16 +18,24 @@
 #include "store/base/err.h"
 
 struct filestore;
+struct kv;
+
+/* What the caller knows of the users of a file in which `users` are counted, whose keys and values are in kv.
+ * True: all of them are dead, and nobody else is counted.  Else ret_who may name some, for a sentence. The
+ * file is locked: it does not wait, and calls nothing of this file. */
+typedef bool filestore_are_dead(void *ctx, const struct kv *kv, int64_t users, char *ret_who, size_t size);
 
 struct filestore_cfg {
     const char *path;
     const char *prefix;     /* NULL: "/", which PyTorch puts in front of every key of the user */
     int64_t     world_size; /* users that are expected; the last of them removes the file. -1: nobody does */
     uint64_t    timeout_ms; /* of calls without a timeout of their own; 0: 300,000 as PyTorch */
+    filestore_are_dead *are_dead; /* NULL: that is not known; asked during filestore_open() only */
+    void               *ctx;      /* of are_dead */
 };
 
-/* Creates the file if need be and counts itself as a user.  -ESTALE: as many users as are expected are
- * counted already. */
+/* Creates the file if need be and counts itself as a user.  A file whose users are all dead is begun anew.
+ * -ESTALE: as many users as are expected are counted already. */
 int filestore_open(struct filestore **ret, const struct filestore_cfg *cfg, struct cc_err *err);
 
 /* One user less, but for a forked child of the user; the last of all removes the file. Accepts NULL, returns
