@@ -262,6 +262,24 @@ Test(rdzv, a_backoff_holds_the_restart_back)
     rdzv_free(g.r);
 }
 
+Test(rdzv, a_long_list_of_the_missing_is_cut_between_two_of_them)
+{
+    struct game g;
+
+    init(&g, 6, 6);
+    g.host = "a-rather-long-name-of-a-host-in-a-rack-";
+    begin(&g);
+    for (unsigned i = 1; i <= 6; i++)
+        boot(&g, i);
+    obey_all(&g, 6);
+    for (unsigned i = 2; i <= 6; i++)
+        crash(&g, i);
+    pass(&g, 300);
+    obey(&g, 1);
+    cr_expect_str_eq(g.view[1].missing, "1 (a-rather-long-name-of-a-host-in-a-rack-2), 2 (a-rather-long-name-of-a-host-in-a-rack-3) and 3 more");
+    rdzv_free(g.r);
+}
+
 Test(rdzv, a_broken_connection_is_a_loss_after_a_short_grace)
 {
     struct game g;
