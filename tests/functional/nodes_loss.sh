@@ -529,6 +529,51 @@ all_go
 well a b c
 X
 
+it 'the deadline of a pre-emption is the same on all nodes: in a file at once, in the environment of whoever starts later (C47)' <<'X'
+cat >w.sh <<'Y'
+trap 'echo "told rank=$RANK at=$(cat "$CCRUN_PREEMPT_FILE")"' USR1
+echo "up node=$GROUP_RANK nodes=$GROUP_WORLD_SIZE rank=$RANK local=$LOCAL_RANK count=$TORCHELASTIC_RESTART_COUNT pid=$$ end=${CCRUN_PREEMPT_DEADLINE-none}"
+[ ! -s "$CCRUN_PREEMPT_FILE" ] || echo "has rank=$RANK at=$(cat "$CCRUN_PREEMPT_FILE")"
+until [ -e go ]; do
+    [ ! -e "fail.$RANK" ] || { rm "fail.$RANK"; exit 9; }
+    sleep 0.02
+done
+Y
+nodes 2:4 --rdzv-conf last_call_timeout=30 --max-restarts 1 --preempt-signal USR1 --preempt-deadline 90
+WORKER='sh w.sh'
+agent a --node-rank 0
+hosts a
+agent b --node-rank 1
+joined 1
+agent c --node-rank 2
+agent d --node-rank 3
+sees d '3/4:0'
+sees a '0/4:0'
+same 4 "$(cat ?.out | grep -c 'end=none$')"
+now=$(now_ms)
+kill -USR1 $b
+for x in a b c d; do wait_for "grep -q ^told $x.out"; done
+# within 0.3 s of each other, and 90 s from now
+sed -n 's/^told .*at=//p' ?.out | awk -v now="$now" '{ off = $1 - now / 1000 - 90; if (off < -0.3 || off > 1.5) bad = 1
+    if (NR == 1 || $1 < min) min = $1; if ($1 > max) max = $1 } END { exit bad || NR != 4 || max - min > 0.3 }' ||
+    fail "not 90 s from $now: $(grep ^told ?.out)"
+kill -9 $d
+sees a '0/4:0 0/3:0'
+touch fail.1
+sees a '0/4:0 0/3:0 0/3:1'
+sees c '2/4:0 2/3:0 2/3:1'
+agent d
+sees d '3/4:1'
+for x in a b c d; do
+    sed -n 's/^\(told\|has\) .*at=//p' $x.out | sort -u >ends
+    same 1 "$(wc -l <ends)"
+    has $x.out "count=1 pid=$(sed -n 's/^up .*nodes=4 .*count=1 pid=\([0-9]*\) .*/\1/p' $x.out) end=$(cat ends)"
+done
+all_go
+well a b c
+ends $d 0
+X
+
 it 'a clean pre-emption ends with --preempt-exit-code, so that the job can be queued again (C57)' <<'X'
 PUPPET='--term 100'
 pair --preempt-signal USR1 --preempt-exit-code 93

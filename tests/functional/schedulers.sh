@@ -129,8 +129,6 @@ expect_status 0 "$batch" 2 SLURM_TASKS_PER_NODE='4(x2)' "$CCRUN" --no-python sh 
 same 2 "$(grep -c '/2 node [01]/2 local 0/1' out)"
 expect_status 0 "$batch" 1 SLURM_NTASKS=3 SLURM_TASKS_PER_NODE=3 "$CCRUN" --no-python sh -c "$say" # one node: the same, without srun
 same 3 "$(grep -c '/3 node 0/1 local [012]/3' out)"
-expect_status 0 "$batch" 2 SLURM_TASKS_PER_NODE='4(x2)' "$CCRUN" --no-python sh -c "$say"
-same 2 "$(grep -c '/2 node [01]/2 local 0/1' out)"
 expect_status 2 "$batch" 3 SLURM_NTASKS=4 SLURM_TASKS_PER_NODE='2(x2)' "$CCRUN" --no-python sh -c "$say"
 has err "ccrun: error: SLURM_TASKS_PER_NODE '2(x2)' is for 2 nodes; there are 3"
 EOF
