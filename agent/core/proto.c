@@ -44,6 +44,15 @@ static void hello(struct fields *io, struct rdzv_hello *h)
         fields_cause(io, &h->cause);
 }
 
+/* Workers start with these numbers, and they are divided by. */
+static bool has_sound_ranks(const struct rdzv_view *v)
+{
+    bool is_member = v->phase == RDZV_ACTIVE && v->group_rank != RDZV_NO_RANK;
+
+    return !is_member ||
+           (v->group_rank < v->group_world && v->base_rank < v->world && v->base_role_rank < v->role_world);
+}
+
 static void view(struct fields *io, struct rdzv_view *v)
 {
     fields_u64(io, &v->incarnation);
@@ -73,6 +82,8 @@ static void view(struct fields *io, struct rdzv_view *v)
     fields_text(io, v->missing, sizeof(v->missing));
     if (v->has_cause)
         fields_cause(io, &v->cause);
+    if (!io->out && !has_sound_ranks(v))
+        io->bad = "has ranks that cannot be";
 }
 
 static void refused(struct fields *io, struct rdzv_refused *r)

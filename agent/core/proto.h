@@ -5,7 +5,7 @@
  * the host's answer CHALLENGE, with the host's proof that it knows the job's secret, and only then comes the agent's PROOF:
  * who merely listens on the port gets none.  What follows is hello and view (rdzv_msg.h), ping and pong, and REFUSED at any
  * time.  An agent that leaves says hello with GONE.
- * Texts are cut at their room, and bytes that could steer a terminal are refused.
+ * Texts are cut at their room; bytes that could steer a terminal are refused, and a round with a rank that is none.
  *
  * The heads of frames, the version in OPEN and REFUSED are the same in all versions, so that others can be told apart.
  */

@@ -219,6 +219,37 @@ Test(proto, no_value_beyond_those_that_exist)
     cr_expect(strstr(err.msg, "has a value that does not exist"));
 }
 
+static int feed_view(const struct rdzv_view *v, struct cc_err *err)
+{
+    struct proto_msg m = { .type = PROTO_VIEW, .u.view = *v };
+    uint8_t          frame[PROTO_FRAME_MAX];
+
+    return feed(frame, proto_encode(&m, frame), err);
+}
+
+Test(proto, nobody_starts_with_a_rank_that_is_none)
+{
+    struct rdzv_view good = { .phase = RDZV_ACTIVE, .group_rank = 1, .group_world = 2, .base_rank = 3, .world = 6 }, v;
+    struct cc_err    err = { 0 };
+
+    good.role_world = 1;
+    cr_expect_eq(feed_view(&good, &err), 1, "%s", err.msg);
+    v = good;
+    v.group_rank = RDZV_NO_RANK; /* a spare */
+    v.role_world = 0;
+    cr_expect_eq(feed_view(&v, &err), 1, "%s", err.msg);
+    v = good;
+    v.group_world = 0;
+    cr_expect_eq(feed_view(&v, &err), -EPROTO);
+    v = good;
+    v.world = 3;
+    cr_expect_eq(feed_view(&v, &err), -EPROTO);
+    v = good;
+    v.base_role_rank = 1;
+    cr_expect_eq(feed_view(&v, &err), -EPROTO);
+    cr_expect(strstr(err.msg, "has ranks that cannot be"), "%s", err.msg);
+}
+
 Test(proto, bytes_that_steer_a_terminal_neither_leave_nor_enter)
 {
     struct proto_msg m = { .type = PROTO_REFUSED, .u.refused.sentence = "a\x1b[2Jb\n" }, got;
