@@ -28,7 +28,9 @@ struct member {
     uint64_t kill_at; /* it has aborted; UINT64_MAX: not, or it is gone */
     int      abort_code;
     bool     is_aborted;
-    bool     is_inside; /* PMIx: it has begun and not finalized */
+    bool     is_inside;  /* PMIx: it has begun and not finalized */
+    bool     has_begun;  /* MPI_Init() */
+    bool     is_missing; /* it has ended well, and had not */
 };
 
 struct fence { /* that ccrun-pmix waits for */
@@ -98,6 +100,35 @@ static void fail(struct mpijob *m, const char *why)
     say(m, -1, "MPI: %s: ending the workers", why);
     for (i = 0; i < m->cfg.nproc; i++)
         m->cbs->kill(m->ctx, i);
+}
+
+/* ---- MPI_Init() is for all ranks */
+
+/* Some may begin before another ends without: then its exit is the failure (mpijob_exited).  Or after it. */
+static void on_begun(void *ctx, unsigned local_rank)
+{
+    struct mpijob *m = ctx;
+    char           why[96];
+    unsigned       i;
+
+    m->members[local_rank].has_begun = true;
+    for (i = 0; i < m->cfg.nproc; i++)
+        if (m->members[i].is_missing) {
+            (void) snprintf(why, sizeof why, "rank %u exited without MPI_Init; the others would wait for it",
+                            rank_of(m, i));
+            fail(m, why);
+            return;
+        }
+}
+
+static bool has_anyone_begun(const struct mpijob *m)
+{
+    unsigned i;
+
+    for (i = 0; i < m->cfg.nproc; i++)
+        if (m->members[i].has_begun)
+            return true;
+    return false;
 }
 
 /* ---- MPI_Abort() */
@@ -174,7 +205,7 @@ static void on_trouble(void *ctx, unsigned local_rank, const char *sentence)
     say(m, -1, "rank %u: %s", rank_of(m, local_rank), sentence);
 }
 
-static const struct pmi1_server_cbs pmi1_cbs = { on_fence, on_aborted, on_trouble };
+static const struct pmi1_server_cbs pmi1_cbs = { on_fence, on_aborted, on_begun, on_trouble };
 
 static int begin_pmi1(struct mpijob *m, struct cc_err *err)
 {
@@ -361,6 +392,13 @@ static void become_ready(struct mpijob *m)
     m->cbs->ready(m->ctx, NULL);
 }
 
+static void on_inside(struct mpijob *m, struct member *w, bool is_inside)
+{
+    w->is_inside = is_inside;
+    if (is_inside)
+        on_begun(m, (unsigned) (w - m->members));
+}
+
 static void on_said(void *ctx, const struct pmixmsg *said)
 {
     struct mpijob *m = ctx;
@@ -371,7 +409,7 @@ static void on_said(void *ctx, const struct pmixmsg *said)
     if (w && said->type == PMIXMSG_ABORTED)
         on_aborted(m, (unsigned) (w - m->members), said->number);
     else if (w)
-        w->is_inside = said->number != 0;
+        on_inside(m, w, said->number != 0);
     else if (said->type == PMIXMSG_READY)
         become_ready(m);
     else if (said->type == PMIXMSG_FENCE)
@@ -646,9 +684,13 @@ int mpijob_exited(struct mpijob *m, unsigned local_rank, int status, bool is_tol
     w->kill_at = UINT64_MAX;
     if (w->is_aborted && !is_told)
         return status_of(w->abort_code);
-    if (status != 0 || is_told || m->round.world < 2 || !was_inside)
+    if (status != 0 || is_told || m->round.world < 2)
         return status;
-    say(m, 0, "rank %u exited without MPI_Finalize; the others would wait for it", rank_of(m, local_rank));
+    w->is_missing = !w->has_begun;
+    if (!was_inside && (w->has_begun || !has_anyone_begun(m)))
+        return status;
+    say(m, 0, "rank %u exited without %s; the others would wait for it", rank_of(m, local_rank),
+        was_inside ? "MPI_Finalize" : "MPI_Init");
     return status_of(1);
 }
 

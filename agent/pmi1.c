@@ -104,7 +104,14 @@ static void op_aborted(void *ctx, unsigned local_rank, int code)
     s->cbs->aborted(s->ctx, local_rank, code);
 }
 
-static const struct pmi1_ops ops = { op_send, op_fence, op_aborted };
+static void op_begun(void *ctx, unsigned local_rank)
+{
+    struct pmi1_server *s = ctx;
+
+    s->cbs->begun(s->ctx, local_rank);
+}
+
+static const struct pmi1_ops ops = { op_send, op_fence, op_aborted, op_begun };
 
 /* False: nothing more comes, or nothing that can be understood. */
 static bool read_some(struct line *l)

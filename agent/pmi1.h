@@ -15,6 +15,7 @@ struct pmi1_server;
 struct pmi1_server_cbs {
     void (*fence)(void *ctx, struct cc_bytes put); /* as pmi1_ops; pmi1_release(pmi1_server_core()), now or later */
     void (*aborted)(void *ctx, unsigned local_rank, int code);
+    void (*begun)(void *ctx, unsigned local_rank);
     void (*trouble)(void *ctx, unsigned local_rank, const char *sentence); /* its connection is closed */
 };
 

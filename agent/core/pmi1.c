@@ -177,6 +177,7 @@ static int do_init(struct pmi1 *p, unsigned rank, struct cc_bytes line, struct c
     }
     p->ranks[rank].is_inside = true;
     answer(p, rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
+    p->ops->begun(p->ctx, rank);
     return 0;
 }
 

@@ -35,6 +35,7 @@ struct pmi1_ops {
     void (*send)(void *ctx, unsigned local_rank, const char *line, size_t n); /* n bytes, the newline included */
     void (*fence)(void *ctx, struct cc_bytes put); /* good until it returns */
     void (*aborted)(void *ctx, unsigned local_rank, int code);
+    void (*begun)(void *ctx, unsigned local_rank); /* it is inside */
 };
 
 struct pmi1;

@@ -45,7 +45,14 @@ static void on_aborted(void *ctx, unsigned rank, int code)
     assert(rank < g->n);
 }
 
-static const struct pmi1_ops ops = { on_send, on_fence, on_aborted };
+static void on_begun(void *ctx, unsigned rank)
+{
+    struct game *g = ctx;
+
+    assert(pmi1_is_inside(g->p, rank));
+}
+
+static const struct pmi1_ops ops = { on_send, on_fence, on_aborted, on_begun };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -89,6 +89,15 @@ expect_status 1 "\$CCRUN" --nproc-per-node 3 --mpi auto "\$SHARED/$maker" leave 
 has err 'rank 1 exited without MPI_Finalize'
 EOF
 
+    it "$maker: who leaves without MPI_Init has failed, before or after the others begin" <<EOF
+for ms in 0 1000; do
+    status=0
+    "\$CCRUN" --nproc-per-node 3 --mpi auto "\$SHARED/$maker" skip 1 \$ms >out 2>err || status=\$?
+    [ "\$status" -ne 0 ]
+    has err 'rank 1 exited without MPI_Init; the others would wait for it'
+done
+EOF
+
     it "$maker: a killed rank ends the job as killed" <<EOF
 expect_status 137 "\$CCRUN" --nproc-per-node 3 --mpi auto "\$SHARED/$maker" die 1 9
 EOF

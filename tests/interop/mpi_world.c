@@ -4,12 +4,14 @@
  *     mpi_world abort RANK CODE      that rank calls MPI_Abort
  *     mpi_world die RANK TIMES       that rank is killed in the middle, in the first so many attempts
  *     mpi_world leave RANK           that rank exits with 0 and no MPI_Finalize
+ *     mpi_world skip RANK MS         that rank exits with 0 after so long, and no MPI_Init
  *     mpi_world exit RANK CODE       every rank finalizes; that one exits with CODE
  *     mpi_world hello                says who it is
  *     mpi_world speed BYTES TIMES    how many microseconds the fastest of so many all-reduces takes
  *     mpi_world stdin                rank 0 reads a line and tells it to all
  */
 #include <mpi.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +109,8 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "work", *attempt = getenv("TORCHELASTIC_RESTART_COUNT");
     int         who = argc > 2 ? number_of(argv[2]) : -1, number = argc > 3 ? number_of(argv[3]) : 0;
 
+    if (strcmp(what, "skip") == 0 && getenv("RANK") && number_of(getenv("RANK")) == who)
+        return poll(NULL, 0, number);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -13,7 +13,7 @@ struct log {
     char   said[RANKS][4096]; /* to each rank, one line behind the other */
     char   put[8192];
     size_t n_put;
-    int    n_fences, aborted_rank, abort_code;
+    int    n_fences, n_begun, aborted_rank, abort_code;
     bool   is_alone; /* no other node has anything to add */
 };
 
@@ -47,7 +47,15 @@ static void on_aborted(void *ctx, unsigned rank, int code)
     l->abort_code = code;
 }
 
-static const struct pmi1_ops ops = { on_send, on_fence, on_aborted };
+static void on_begun(void *ctx, unsigned rank)
+{
+    struct log *l = ctx;
+
+    l->n_begun++;
+    cr_assert(pmi1_is_inside(l->p, rank));
+}
+
+static const struct pmi1_ops ops = { on_send, on_fence, on_aborted, on_begun };
 
 static struct pmi1 *make(struct log *l, unsigned n)
 {
@@ -80,6 +88,7 @@ Test(pmi1, answers_what_mpich_says)
 
     (void) make(&l, 2);
     SAYS(&l, 0, "cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
+    cr_assert_eq(l.n_begun, 1);
     SAYS(&l, 0, "cmd=get_maxes", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0");
     SAYS(&l, 0, "cmd=get_appnum", "cmd=appnum appnum=0 rc=0");
     SAYS(&l, 0, "cmd=get_my_kvsname", "cmd=my_kvsname kvsname=job-a0 rc=0");
