@@ -256,6 +256,8 @@ Test(allocation, an_mpirun_knows_more_than_the_batch_job_around_it)
     EXPECT("h", "member 2 1 - -", "OMPI_COMM_WORLD_SIZE", "2", "OMPI_COMM_WORLD_RANK", "1", "OMPI_COMM_WORLD_LOCAL_SIZE", "1");
     EXPECT("h", "member 3 2 - -", "PMI_SIZE", "3", "PMI_RANK", "2", "MPI_LOCALNRANKS", "1");
     EXPECT("h", "member 2 0 - -", "MV2_COMM_WORLD_SIZE", "2", "MV2_COMM_WORLD_RANK", "0", "MV2_COMM_WORLD_LOCAL_SIZE", "1");
+    EXPECT("n17", "member 2 1 n3:20849 5", "LSB_JOBID", "5", "LSB_MCPU_HOSTS", "batch 1 n3 42 n17 42", "CSM_ALLOCATION_ID", "9",
+           "JSM_NAMESPACE_SIZE", "2", "JSM_NAMESPACE_RANK", "1", "JSM_NAMESPACE_LOCAL_SIZE", "1");
     EXPECT("h", "none - - - -", "PMI_SIZE", "2", "PMI_RANK", "1"); /* it does not say how many are on a node */
     OPTIONS("h", "",
             "4 of us were started on this node (OMPI_COMM_WORLD_LOCAL_SIZE), and each starts the workers of the whole node: "
@@ -304,6 +306,8 @@ Test(allocation, flux_and_pals_number_the_nodes_inside_a_batch_job)
             "FLUX_TASK_RANK", "3");
     EXPECT("n17", "member 3 1 n3:20584 ab-12", "PBS_JOBID", "1.srv", "PBS_NODEFILE", "/nodes", "PALS_APID", "ab-12",
            "PALS_NODEID", "1", "PALS_RANKID", "1", "PALS_LOCAL_RANKID", "0");
+    EXPECT("n17", "member 3 2 n3:20584 ab-12", "PALS_APID", "ab-12", "PALS_NODEID", "2", "PALS_RANKID", "2", "PALS_LOCAL_RANKID",
+           "0", "PALS_HOSTFILE", "/nodes");
     OPTIONS("n17", "",
             "3 of us were started on this node (PALS_LOCAL_RANKID), and each starts the workers of the whole node: start one "
             "ccrun on each (srun --ntasks-per-node=1, mpirun --npernode 1)",
