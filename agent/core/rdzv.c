@@ -704,6 +704,7 @@ static struct peer *admit_newcomer(struct rdzv *r, const struct rdzv_event *ev)
         return NULL;
     }
     p = peers_add(&r->peers, ev->now, ev->hello->incarnation, about);
+    rdzv_catch_up(r, ev->hello);
     p->first_round = r->round;
     rdzv_withdraw_declined(r, about);
     changed(r);

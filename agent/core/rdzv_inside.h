@@ -59,4 +59,8 @@ void rdzv_withdraw_declined(struct rdzv *r, const struct rdzv_about *about); /* 
 bool rdzv_is_hopeless(const struct rdzv *r); /* because of those, for as long as too few others are known */
 bool rdzv_tell_latecomer(struct rdzv *r, const struct rdzv_event *ev); /* true: done, the job has ended for that cause */
 
+/* A node comes from a job that runs, and this coordinator knows nothing of it: the state was lost, or another hosts at the
+ * same endpoint.  The first round gets a number that the node has not seen, or it would never stop its workers for it. */
+void rdzv_catch_up(struct rdzv *r, const struct rdzv_hello *h);
+
 #endif

@@ -321,3 +321,18 @@ uint64_t rdzv_changes(const struct rdzv *r, uint64_t *ret_vital)
     *ret_vital = r->vital;
     return r->n_changes;
 }
+
+void rdzv_catch_up(struct rdzv *r, const struct rdzv_hello *h)
+{
+    bool         is_real = h->round > 0 && h->round < UINT32_MAX / 2; /* there is room above it for all that may come */
+    uint32_t     next = is_real && h->phase != RDZV_NODE_READY ? h->round + 1 : h->round;
+    struct peer *p;
+
+    if (!is_real || r->phase != RDZV_GATHER || r->active_round != 0 || next <= r->round)
+        return;
+    r->round = next;
+    r->n_ready = r->n_placed = 0;
+    for (p = peers_next(&r->peers, NULL); p; p = peers_next(&r->peers, p))
+        p->is_ready = false;
+    r->vital = ++r->n_changes;
+}

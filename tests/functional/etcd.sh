@@ -262,6 +262,20 @@ well b c
 end_etcd 1
 X
 
+it 'what etcd knew of a job that runs is lost: its nodes begin a new round' <<'X'
+members 1
+nodes 2 --rdzv-backend etcd --rdzv-endpoint "$ENDPOINTS" --rdzv-id lost
+agent a
+agent b
+wait_for '[ "$(ups "nodes=2 " a b)" -eq 2 ]' 20
+curl -s -m 2 -X POST -d '{"key":"L2NjcnVu","range_end":"L2NjcnVv"}' "http://127.0.0.1:$client1/v3/kv/deleterange" >said # /ccrun*
+has said '"deleted":"2"'
+wait_for '[ "$(ups "nodes=2 .*count=0" a b)" -eq 4 ]' 20
+all_go
+well a b
+end_etcd 1
+X
+
 it 'TLS: a certificate of ours, of another authority, for another host, and none where one is asked for' <<'X'
 command -v openssl >/dev/null || skip 'there is no openssl'
 authority ca

@@ -293,6 +293,20 @@ in_time "$from" 10000
 for x in b c; do has $x.err 'nothing was heard from the host'; has $x.err "$PORT"; done
 X
 
+it 'the host is killed and started again at once: the others begin a new round with it' <<'X'
+nodes 2
+agent a
+hosts a
+agent b
+sees b '1/2:0'
+cut_off a
+agent a
+wait_for '[ "$(story b)" = "1/2:0 1/2:0" ] || [ "$(story b)" = "1/2:0 0/2:0" ]'
+wait_for '[ "$(ups "nodes=2 " a)" -eq 1 ]'
+all_go
+well a b
+X
+
 it 'an agent that hangs is as good as dead; when it goes on it does no harm (C58)' <<'X'
 pair
 agent_pid=$(cat "/proc/$b/task/$b/children" | tr -d ' ')

@@ -129,6 +129,8 @@ MUTANTS = [
      None),
     ('an end is told before it is saved', RDZV, 'r->has_why = true;\n    changed_vitally(r);', 'r->has_why = true;', None),
     ('a successor does not know who was there', STATE, 'p->is_awaited = is_here;', 'p->is_awaited = false;', None),
+    ('who runs is not told of a round that it has not seen', STATE, 'if (!is_real || ', 'if (next > 0 || ',
+     'the simulation loses no state and starts no second host; a unit test does'),
     ('a successor speaks like its predecessor', STATE, '(h.term + 1) << RDZV_TERM_SHIFT', 'h.term << RDZV_TERM_SHIFT', None),
     ('a successor forgets who had which rank', STATE, 'p->rank.previous = in.rank.previous;', '', None),
     ('a successor has a budget of its own', STATE, 'budget_state(r->budget, &f, now - h.saved_at);',

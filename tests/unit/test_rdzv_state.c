@@ -245,6 +245,43 @@ Test(rdzv_state, who_is_new_is_not_named_as_missing)
     close_game(&g);
 }
 
+Test(rdzv_state, nodes_of_a_job_whose_state_is_lost_begin_a_round_that_they_have_not_seen)
+{
+    struct game   g;
+    struct cc_err err;
+
+    open_game(&g, 2, 3);
+    form(&g, 1, 3);
+    g.r = rdzv_free(g.r);
+    g.now = 5000;
+    g.r = rdzv_new(&g.cfg, g.now, &ops, &g, &err);
+    cr_assert(g.r);
+    say(&g, 4, RDZV_NODE_READY, 0, NULL);
+    say(&g, 4, RDZV_NODE_READY, 1, NULL);
+    cr_assert_eq(status_of(&g).n_ready, 1);
+    say(&g, 1, RDZV_NODE_RUNNING, 1, NULL);
+    cr_assert(g.view[1].is_unknown);
+    for (unsigned i = 1; i <= 2; i++) { /* who is unknown tells all, and where it is */
+        struct rdzv_hello h = { .incarnation = i, .seq = ++g.seq, .round = 1, .phase = RDZV_NODE_RUNNING, .has_about = true };
+
+        h.about = (struct rdzv_about) { .nproc = 2, .wish = -1, .port = 29500, .role = "trainer", .plan = g.cfg.plan };
+        rdzv_event(g.r, &(struct rdzv_event) { .kind = RDZV_EV_HELLO, .now = g.now, .link = i, .hello = &h });
+        cr_assert_eq(g.view[i].phase, RDZV_GATHER);
+        cr_assert_eq(g.view[i].round, 2);
+    }
+    cr_assert_eq(status_of(&g).n_ready, 0, "ready for the round that does not come");
+    say(&g, 4, RDZV_NODE_READY, 1, NULL);
+    cr_assert_eq(g.view[4].round, 2);
+    g.view[3] = g.view[4];
+    say(&g, 1, RDZV_NODE_READY, 2, NULL);
+    say(&g, 2, RDZV_NODE_READY, 2, NULL);
+    cr_assert_eq(status_of(&g).phase, RDZV_GATHER);
+    say(&g, 4, RDZV_NODE_READY, 2, NULL);
+    cr_assert_eq(status_of(&g).phase, RDZV_SWITCH);
+    cr_assert_eq(status_of(&g).n_members, 3);
+    close_game(&g);
+}
+
 Test(rdzv_state, there_is_one_budget_for_all_coordinators)
 {
     struct rdzv_cause why = { .kind = RDZV_CAUSE_WORKER, .rank = 1, .code = 1, .text = "exit code 1" };
