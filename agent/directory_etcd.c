@@ -153,7 +153,8 @@ static void keep(struct etcd_directory *f)
     if (now + SLACK_MS >= f->lease_until) {
         char why[CC_ERR_MSG_MAX];
 
-        (void) snprintf(why, sizeof why, "nothing was heard from etcd for too long%s%.300s", f->d.trouble[0] ? ": " : "", f->d.trouble);
+        (void) snprintf(why, sizeof why, "nothing was heard from etcd for too long%s%.300s", f->d.trouble[0] ? ": " : "",
+                        f->d.trouble);
         lose(f, why);
         return;
     }

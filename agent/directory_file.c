@@ -256,7 +256,8 @@ static void on_tick(uv_timer_t *t)
     if (f->is_host && now - f->shown_at >= LOST_MS) {
         char why[CC_ERR_MSG_MAX];
 
-        (void) snprintf(why, sizeof why, "the file was not touched for %llu s%s%.300s", (unsigned long long) (now - f->shown_at) / 1000,
+        (void) snprintf(why, sizeof why, "the file was not touched for %llu s%s%.300s",
+                        (unsigned long long) (now - f->shown_at) / 1000,
                         f->d.trouble[0] ? ": " : "", f->d.trouble);
         lose(f, why);
     }

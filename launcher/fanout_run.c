@@ -478,7 +478,8 @@ static bool is_tried_again(struct line *l)
         return false;
     ms = (uint64_t) AGAIN_MS << (l->n_tries - 1);
     ms = ms / 2 + (uint64_t) l->pid_was * 7919 % ms;
-    say(r, 1, "ccrun: node %u (%s): %s; once more in %.1f s", l->cfg->first, host_of(r, l->cfg->first), l->why, (double) ms / 1000);
+    say(r, 1, "ccrun: node %u (%s): %s; once more in %.1f s", l->cfg->first, host_of(r, l->cfg->first), l->why,
+        (double) ms / 1000);
     l->is_again = true;
     (void) uv_timer_start(&l->timer, on_again, ms, 0);
     return true;

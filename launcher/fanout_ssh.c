@@ -170,7 +170,8 @@ int fanout_ssh_block(struct fanout *f, const struct fanout_line *l, struct cc_bu
  * a while when one comes too often (PerSourcePenalties). */
 bool fanout_ssh_is_crowd(const char *why)
 {
-    return strstr(why, "exchange_identification: ") || strstr(why, "Connection closed by ") || strstr(why, "Connection reset by ");
+    return strstr(why, "exchange_identification: ") || strstr(why, "Connection closed by ") ||
+           strstr(why, "Connection reset by ");
 }
 
 /* The words of --ssh-args: a shell's quotes and backslashes, and nothing else of a shell. */

@@ -22,7 +22,7 @@ enum {
     URL_MAX = 320,
     WHY_MAX = 400,
     LINE_MAX_BYTES = 2 * ETCD_VALUE_MAX,
-    LOGIN_CALLS = 5, /* a login may take as long as so many calls: members make it slow on purpose, and a job's agents come at once */
+    LOGIN_CALLS = 5, /* a login may take as long as so many calls: members make it slow on purpose, and agents come at once */
     TTL_MAX_S = 9000000, /* etcd grants no more: 9,000,000,000 s is an error, and a lease here is one of seconds */
 };
 

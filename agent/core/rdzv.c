@@ -423,7 +423,8 @@ static void give_up(struct rdzv *r, uint64_t now)
     size_t n = strnlen(r->why.text, 90);
 
     if (r->has_why) {
-        (void) snprintf(r->why.text + n, sizeof(r->why.text) - n, "; %u of at least %u nodes are left", r->n_ready, r->cfg.min_nodes);
+        (void) snprintf(r->why.text + n, sizeof(r->why.text) - n, "; %u of at least %u nodes are left", r->n_ready,
+                        r->cfg.min_nodes);
     } else {
         set_why(r, now, RDZV_EXIT_AGAIN, "");
         r->why.kind = RDZV_CAUSE_TIMEOUT;
@@ -517,7 +518,9 @@ static void lose(struct rdzv *r, struct peer *p, uint64_t now)
 /* Who works on, or would have, will not: worth a word when nothing else ended the round. */
 static void note_leaver(struct rdzv *r, uint64_t now, const struct peer *p, enum rdzv_node_phase phase)
 {
-    struct rdzv_cause c = { .kind = RDZV_CAUSE_STOPPED, .round = r->active_round, .at = now, .rank = RDZV_NO_RANK, .code = RDZV_EXIT_AGAIN };
+    struct rdzv_cause c = {
+        .kind = RDZV_CAUSE_STOPPED, .round = r->active_round, .at = now, .rank = RDZV_NO_RANK, .code = RDZV_EXIT_AGAIN,
+    };
 
     memcpy(c.host, p->host, sizeof(c.host));
     (void) snprintf(c.text, sizeof(c.text), "the node was stopped");

@@ -201,7 +201,8 @@ static unsigned with_env(const char *const *pairs)
 Test(nproc, the_tasks_of_a_batch_script_of_one_node_are_its_workers)
 {
     cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_NTASKS", "3", "SLURM_TASKS_PER_NODE", "3"), 3);
-    cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_NTASKS_PER_NODE", "3", "SLURM_TASKS_PER_NODE", "3", "SLURM_GPUS_ON_NODE", "8"), 3);
+    cr_assert_eq(
+        WITH("SLURM_JOB_ID", "7", "SLURM_NTASKS_PER_NODE", "3", "SLURM_TASKS_PER_NODE", "3", "SLURM_GPUS_ON_NODE", "8"), 3);
     cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_NTASKS", "3", "SLURM_TASKS_PER_NODE", "3", "SLURM_STEP_ID", "4294967290"), 3);
     cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_TASKS_PER_NODE", "3"), 1); /* nobody asked: its CPUs */
     cr_assert_eq(WITH("SLURM_JOB_ID", "7", "SLURM_NTASKS", "1", "SLURM_TASKS_PER_NODE", "1", "SLURM_GPUS_ON_NODE", "8"), 8);

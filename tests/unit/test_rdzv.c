@@ -276,7 +276,8 @@ Test(rdzv, a_long_list_of_the_missing_is_cut_between_two_of_them)
         crash(&g, i);
     pass(&g, 300);
     obey(&g, 1);
-    cr_expect_str_eq(g.view[1].missing, "1 (a-rather-long-name-of-a-host-in-a-rack-2), 2 (a-rather-long-name-of-a-host-in-a-rack-3) and 3 more");
+    cr_expect_str_eq(g.view[1].missing, "1 (a-rather-long-name-of-a-host-in-a-rack-2), "
+                                        "2 (a-rather-long-name-of-a-host-in-a-rack-3) and 3 more");
     rdzv_free(g.r);
 }
 
