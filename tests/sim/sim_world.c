@@ -651,7 +651,7 @@ static void strike(struct world *w, struct agent *a, enum fault fault)
         promise_announce(a);
         rearm(a);
     } else if (fault == FAULT_TERM) {
-        if (a->id == w->host)
+        if (a->id == w->host && a->boots == 1) /* not one that came after it: here, the coordinator may outlive its agent */
             promise_host_leaves(w);
         member_signal(&a->m, world_agent_now(a), SIGTERM);
         settle(a);
