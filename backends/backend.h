@@ -19,7 +19,7 @@
 #include "backends/keystore.h"
 #include "store/base/err.h"
 
-enum { BACKEND_PLACE_MAX = 96 };
+enum { BACKEND_PLACE_MAX = 96, BACKEND_VERSION_MAX = 96 };
 
 struct backend_cfg {
     int      rank, size;
@@ -44,6 +44,8 @@ struct backend {
     /* 0: this rank could use the backend (the library is there, a device is), and ret_place is what no two
      * ranks can share, or empty.  err says why not.  NULL: always. */
     int (*probe)(const char *device, char ret_place[BACKEND_PLACE_MAX], struct cc_err *err);
+    /* Of the library behind it, as this process would load it: "NCCL 2.27.3".  NULL: there is none. */
+    int (*version)(char ret[BACKEND_VERSION_MAX], struct cc_err *err);
     int (*open)(void **ret, struct backend_cfg *cfg,
                 struct cc_err *err); /* without needs_store it sets cfg->rank and size */
     int (*run)(void *b, const struct ccrun_call *call, uint64_t timeout_ms, struct cc_err *err);

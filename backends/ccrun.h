@@ -78,6 +78,9 @@ struct ccrun_init {
 /* The last failure of this thread, as a sentence. Never NULL; good until the thread's next call fails. */
 const char *ccrun_error(void);
 const char *ccrun_version(void);
+/* Which library is behind a backend, as this process would load it: "NCCL 2.27.3"; gloo: "build 1f2e3d4c". 0;
+ * -EINVAL: no such backend, or it has no library; -ENOENT, -ENODEV: it cannot be loaded. */
+int ccrun_backend_version(const char *backend, char *ret, size_t size);
 
 /* ---- process groups */
 

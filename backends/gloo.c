@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "backends/backend.h"
+#include "backends/buildid.h"
 #include "backends/calltext.h"
 #include "backends/gloo_shim.h"
 #include "backends/lastwords.h"
@@ -70,6 +71,19 @@ static int gloo_probe(const char *device, char ret_place[BACKEND_PLACE_MAX], str
     ret_place[0] = '\0';
     (void) device;
     return load(&shim, err);
+}
+
+/* gloo has no version; what tells one build from another is the id that the linker gave it. */
+static int gloo_version(char ret[BACKEND_VERSION_MAX], struct cc_err *err)
+{
+    const struct gloo_shim *shim = NULL;
+    char                    id[BUILDID_TEXT_MAX];
+    int                     r = load(&shim, err);
+
+    if (r < 0)
+        return r;
+    (void) snprintf(ret, BACKEND_VERSION_MAX, "build %s", buildid_of(shim->library, id));
+    return 0;
 }
 
 /* ---- the store, for the shim */
@@ -364,6 +378,7 @@ const struct backend backend_gloo = {
     .needs_store = true,
     .starts_beside = true,
     .probe = gloo_probe,
+    .version = gloo_version,
     .open = gloo_open,
     .run = gloo_run,
     .start = gloo_start,

@@ -544,5 +544,12 @@ void shim_close(void *ctx)
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const gloo_shim ccrun_gloo_shim = {
-    GLOO_SHIM_VERSION, shim_open, shim_run, shim_start, shim_poll, shim_abort, shim_close,
+    GLOO_SHIM_VERSION,
+    shim_open,
+    shim_run,
+    shim_start,
+    shim_poll,
+    shim_abort,
+    shim_close,
+    reinterpret_cast<const void *>(&gloo::barrier),
 };

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-#define GLOO_SHIM_VERSION 2 /* of this file */
+#define GLOO_SHIM_VERSION 3 /* of this file */
 #define GLOO_SHIM_ERROR_MAX 400
 
 struct gloo_shim_error {
@@ -59,6 +59,7 @@ struct gloo_shim {
                 struct gloo_shim_error *err); /* -EAGAIN; else the handle is released */
     void (*abort)(void *g);
     void (*close)(void *g);
+    const void *library; /* something in libgloo */
 };
 
 extern const struct gloo_shim ccrun_gloo_shim;

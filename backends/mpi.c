@@ -159,6 +159,14 @@ static int mpi_probe(const char *device, char ret_place[BACKEND_PLACE_MAX], stru
     return load(&shim, err);
 }
 
+static int mpi_version(char ret[BACKEND_VERSION_MAX], struct cc_err *err)
+{
+    const struct backend *shim = NULL;
+    int                   r = load(&shim, err);
+
+    return r < 0 ? r : shim->version(ret, err);
+}
+
 static int mpi_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
 {
     struct mpi        *m = calloc(1, sizeof *m), *parent = cfg->parent;
@@ -223,6 +231,7 @@ static void mpi_close(void *b)
 const struct backend backend_mpi = {
     .name = "mpi",
     .probe = mpi_probe,
+    .version = mpi_version,
     .open = mpi_open,
     .run = mpi_run,
     .start = mpi_start,

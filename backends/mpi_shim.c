@@ -285,12 +285,29 @@ static int shim_open(void **ret, struct backend_cfg *cfg, struct cc_err *err)
     return 0;
 }
 
+/* May be asked before MPI has begun.  "MPICH Version: 4.0.2 ...", "Open MPI v4.1.4, package: ...". */
+static int shim_version(char ret[BACKEND_VERSION_MAX], struct cc_err *err)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "", *end = text;
+    int  n = 0, r = MPI_Get_library_version(text, &n);
+
+    if (r != MPI_SUCCESS)
+        return cc_fail(err, -EIO, "MPI does not say its version");
+    end += strcspn(text, ",\n");
+    *end = '\0';
+    n = (int) strcspn(text, ":\t"); /* a name, blanks and the rest */
+    (void) snprintf(ret, BACKEND_VERSION_MAX, "%.*s%s%s", n, text, text[n] ? " " : "",
+                    text + n + strspn(text + n, ":\t "));
+    return 0;
+}
+
 /* NOLINTEND(clang-analyzer-optin.mpi.MPI-Checker) */
 
 __attribute__((visibility("default"))) const struct mpi_shim ccrun_mpi_shim = {
     .version = MPI_SHIM_VERSION,
     .backend = {
         .name = "mpi",
+        .version = shim_version,
         .open = shim_open,
         .run = shim_run,
         .start = shim_start,

@@ -9,7 +9,7 @@
 
 #include "backends/backend.h"
 
-#define MPI_SHIM_VERSION 1 /* of this file and of backend.h */
+#define MPI_SHIM_VERSION 2 /* of this file and of backend.h */
 
 struct mpi_shim {
     int            version;

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -276,6 +277,20 @@ static int nccl_probe(const char *device, char ret_place[BACKEND_PLACE_MAX], str
     int             r = cuda_probe(device, ret_place, BACKEND_PLACE_MAX, err);
 
     return r < 0 ? r : nccl_load(&api, err);
+}
+
+static int nccl_version(char ret[BACKEND_VERSION_MAX], struct cc_err *err)
+{
+    struct nccl_api api;
+    char            text[NCCL_VERSION_TEXT_MAX];
+    int             version = 0, r = nccl_load(&api, err);
+
+    if (r < 0)
+        return r;
+    if (api.ncclGetVersion(&version) != NCCL_OK)
+        return cc_fail(err, -EIO, "NCCL does not say its version");
+    (void) snprintf(ret, BACKEND_VERSION_MAX, "NCCL %s", nccl_version_text(version, text));
+    return 0;
 }
 
 /* ---- issuing; all within enter() */
@@ -591,6 +606,7 @@ const struct backend backend_nccl = {
     .name = "nccl",
     .needs_store = true,
     .probe = nccl_probe,
+    .version = nccl_version,
     .open = nccl_open,
     .run = nccl_run,
     .start = nccl_start,

@@ -58,6 +58,24 @@ static int unknown_backend(const char *name, struct cc_err *err)
     return cc_fail(err, -EINVAL, "backend '%.40s' is none of: %s", name, names);
 }
 
+int ccrun_backend_version(const char *backend, char *ret, size_t size)
+{
+    const struct backend *b = find_backend(backend);
+    char                  text[BACKEND_VERSION_MAX] = "";
+    struct cc_err        *err = pg_error();
+    int                   r;
+
+    if (!b)
+        return unknown_backend(backend, err);
+    if (!b->version)
+        return cc_fail(err, -EINVAL, "%s: there is no library behind it", backend);
+    r = b->version(text, err);
+    if (r < 0)
+        return cc_wrap(err, "%s", backend);
+    (void) snprintf(ret, size, "%s", text);
+    return 0;
+}
+
 /* ---- the beginning */
 
 static struct ccrun_pg *pg_new(const char *group, uint64_t timeout_ms, const char *device,

@@ -7,11 +7,27 @@
 
 #include "launcher/check_run.h"
 #include "store/base/cleanup.h"
+#include "store/base/macros.h"
 
 /* Facts that say who somebody is, not what the node is like. */
 static const char host_key[] = ".host", node_key[] = ".node", needed_key[] = ".needed", passed_key[] = ".passed";
 
 enum { NUMBER_MAX = 24 };
+
+/* Of what is going to be measured; with auto, of what may be. */
+static void add_libraries(struct nodefacts *f, const char *backend)
+{
+    static const char *const names[] = { "nccl", "gloo", "mpi" };
+    bool                     is_auto = strcmp(backend, "auto") == 0;
+    char                     text[FACT_VALUE_MAX];
+
+    for (size_t i = 0; i < CC_COUNT(names); i++) {
+        if (strcmp(backend, names[i]) != 0 && (!is_auto || strcmp(names[i], "mpi") == 0))
+            continue;
+        if (ccrun_backend_version(names[i], text, sizeof text) == 0)
+            nodefacts_set(f, names[i], text);
+    }
+}
 
 static int say_hello(struct check_run *c, struct cc_err *err)
 {
@@ -30,6 +46,7 @@ static int say_hello(struct check_run *c, struct cc_err *err)
     if (c->options->is_needed)
         nodefacts_set(&f, needed_key, "1");
     nodefacts_read(&own, &m);
+    add_libraries(&own, c->options->backend);
     r = nodefacts_write(&f, &text);
     if (r == 0)
         r = nodefacts_write(&own, &text);

@@ -24,6 +24,7 @@ same 3 "\$(grep -c '^all-reduce ' out)"
 same 3 "\$(grep -c '^all-gather ' out)"
 same 3 "\$(grep -c '^reduce-scatter ' out)"
 same $((ranks == 1 ? 0 : 3)) "\$(grep -c '^send-recv ' out || true)"
+matches out 'gloo: build [0-9a-f]{16}\b'
 has out 'all is well' 'ulimit -n (nofile): ' '/dev/shm: ' 'kernel: '
 EOF
 done

@@ -201,6 +201,7 @@ expect_status 0 "$CCRUN" --no-python --nproc-per-node 2 ccrun-check --iters 2 --
 has out ' 2 ranks, nccl, ' 'all is well'
 same 8 "$(grep -cE '^(all-reduce|all-gather|reduce-scatter|send-recv) ' out)"
 same 8 "$(grep -oE '"wrong":[[:space:]]*0\b' file.json | wc -l)"
+same 2 "$(grep -cE '"nccl":[[:space:]]*"NCCL 2\.[0-9]+\.[0-9]+"' file.json)"
 EOF
 
 # ---- auto

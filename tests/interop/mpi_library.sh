@@ -69,6 +69,12 @@ EOF
         done
     done
 
+    it "$maker: ccrun-check says which it is" <<EOF
+as $maker
+"\$CCRUN" --mpi \$MPI --no-python --nproc-per-node 1 "\${CCRUN%/*}/ccrun-check" --backend mpi --ops none >out 2>err
+tr -s ' \n' ' ' <out | grep -qE 'mpi: (Open MPI v|MPICH Version )[0-9]+\.[0-9]+'
+EOF
+
     it "$maker: under its own launcher" <<EOF
 case $maker in openmpi) set -- mpirun.openmpi --allow-run-as-root --oversubscribe ;; mpich) set -- mpiexec.hydra ;; esac
 command -v "\$1" >/dev/null || skip "there is no \$1"
