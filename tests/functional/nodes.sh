@@ -121,6 +121,24 @@ all_go
 well a b
 X
 
+it 'a worker that dies of SIGABRT because it is stopped for a newcomer has not failed' <<'X'
+cat >w.sh <<'Y'
+trap 'echo aborts; kill -ABRT $$' TERM
+echo "world $WORLD_SIZE"
+until [ -e go ]; do sleep 0.02; done
+Y
+nodes 1:2 --rdzv-conf last_call_timeout=1
+WORKER='sh w.sh'
+agent a
+wait_for 'grep -q "world 1" a.out' 20
+agent b
+wait_for 'grep -q "world 2" a.out && grep -q "world 2" b.out'
+has a.out aborts
+all_go
+well a b
+lacks a.err SIGABRT
+X
+
 it '--scale-policy restart-only leaves the others alone until they restart anyway (C61)' <<'X'
 nodes 1:2 --rdzv-conf last_call_timeout=1 --scale-policy restart-only --max-restarts 1
 agent a

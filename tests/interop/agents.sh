@@ -60,6 +60,8 @@ slow a b
 has a.out 'the answer came'
 X
 
+# A rank that dies of SIGABRT with "terminate called without an active exception" is PyTorch's: the constructor of
+# ProcessGroupGloo (2.13) leaves by an exception over threads that it has begun, when the system denies it one more.
 it 'an agent that comes later makes the world larger, and the sums are right in both (A37)' <<'X'
 cat >w.py <<'Y'
 import os, time
