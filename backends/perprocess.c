@@ -1,5 +1,6 @@
 #include "backends/perprocess.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ static int make_one(struct perprocess **ret, const char *name, perprocess_make *
 
     if (r < 0)
         return r;
+    assert(*ret);
     perprocess_init(*ret);
     (*ret)->name = CC_STEAL(copy);
     return 0;
@@ -46,6 +48,7 @@ int perprocess_take(struct perprocess **ret, struct perprocess_list *all, const 
     if (p) {
         perprocess_share(p);
     } else if ((r = make_one(&p, name, make, ctx, err)) == 0) {
+        assert(p);
         p->next = all->first;
         all->first = p;
     }

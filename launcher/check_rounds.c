@@ -330,10 +330,12 @@ static int play_suspects(struct rounds *t, struct cc_err *err)
 {
     CC_AUTO_FREE char *list = NULL;
     CC_AUTO_FREE bool *is_asked = calloc(t->n, sizeof *is_asked);
-    int                r = is_asked ? agree_on_suspects(t, &list, err) : cc_fail(err, -ENOMEM, "no memory for %u nodes", t->n);
     unsigned           round, node, next;
-    int                n = 0;
+    int                n = 0, r;
 
+    if (!is_asked)
+        return cc_fail(err, -ENOMEM, "no memory for %u nodes", t->n);
+    r = agree_on_suspects(t, &list, err);
     memset(t->is_out, 0, t->n * sizeof *t->is_out);
     t->is_asked = is_asked;
     for (const char *at = list; r == 0 && sscanf(at, "%u.%u %n", &round, &node, &n) == 2;) {
