@@ -88,7 +88,7 @@ def start(launcher, job, folder):
         os.dup2(1, 9)  # inheritable; what the launcher was given by accident
         for s in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(s, signal.SIG_DFL)
-        os.setpriority(os.PRIO_PROCESS, 0, 1)
+        os.nice(1)
         if launcher == "ccrun" or job.is_real:
             os.execve(argv[0], argv, env)
         for s in (signal.SIGPIPE, signal.SIGXFSZ):  # as in a Python that has just started
