@@ -249,6 +249,26 @@ static int take_long(struct cursor *c, const struct word *w, struct cc_err *err)
     return apply(c, w->row, "1", err);
 }
 
+/* The only option of which the word is a part, as --restarts of --max-restarts; or NULL. */
+static const char *containing(const char *word)
+{
+    char        name[OPTION_NAME_MAX];
+    const char *found = NULL;
+    size_t      i;
+
+    for (i = 0; word[i] && i < sizeof name - 1; i++)
+        name[i] = word[i] == '_' ? '-' : word[i];
+    name[i] = '\0';
+    for (size_t k = 0; i >= 4 && k < OPTIONS_N; k++) {
+        if (!option_rows[k].group || !strstr(option_rows[k].name, name))
+            continue;
+        if (found)
+            return NULL;
+        found = option_rows[k].name;
+    }
+    return found;
+}
+
 /* What somebody may have meant who wrote that option, or NULL. */
 static const char *guess(const char *text)
 {
@@ -265,7 +285,7 @@ static const char *guess(const char *text)
             near_try(&n, option_rows[i].name);
     for (i = 0; i < CC_COUNT(aliases); i++)
         near_try(&n, aliases[i].name);
-    return n.best;
+    return n.best ? n.best : containing(n.word);
 }
 
 static int parse_argv(struct cursor *c, struct cc_err *err)

@@ -242,10 +242,55 @@ bool program_is_compiled(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && read_magic(path, magic) >= 4 && memcmp(magic, "\177ELF", 4) == 0;
 }
 
+/* What may have been meant by a script that is not there, as the end of a sentence. */
+static const char *meant_script(const char *script, char buf[PATH_MAX + 80])
+{
+    char   path[PATH_MAX];
+    size_t i;
+
+    buf[0] = '\0';
+    if (snprintf(path, sizeof path, "%s.py", script) >= (int) sizeof path)
+        return buf;
+    if (access(path, F_OK) == 0) {
+        (void) snprintf(buf, PATH_MAX + 80, "; but '%s' is there", path);
+        return buf;
+    }
+    if (strchr(script, '/'))
+        return buf;
+    for (i = 0; script[i]; i++)
+        path[i] = script[i] == '.' ? '/' : script[i]; /* path is as long, and ends in .py */
+    if (access(path, F_OK) == 0)
+        (void) snprintf(buf, PATH_MAX + 80, "; for the module put -m before it");
+    return buf;
+}
+
+/* "run.sh" that begins with "#!/bin/sh".  Only with that name: a file for the shell may be one for Python, too, as pip's are. */
+static bool is_shell_script(const char *path)
+{
+    static const char *const shells[] = { "sh", "bash", "dash", "ksh", "zsh" };
+    char        magic[MAGIC_MAX + 1], *interpreter, *target, *rest = magic + 2;
+    const char *name;
+    size_t      n = strlen(path);
+
+    if (n < 3 || strcmp(path + n - 3, ".sh") != 0 || read_magic(path, magic) < 2 || magic[0] != '#' || magic[1] != '!')
+        return false;
+    rest[strcspn(rest, "\r\n")] = '\0';
+    rest += strspn(rest, " \t");
+    interpreter = strsep(&rest, " \t");
+    target = env_target(interpreter, rest);
+    interpreter = target ? target : interpreter;
+    name = strrchr(interpreter, '/') ? strrchr(interpreter, '/') + 1 : interpreter;
+    for (unsigned i = 0; i < CC_COUNT(shells); i++)
+        if (strcmp(name, shells[i]) == 0)
+            return true;
+    return false;
+}
+
 /* What Python would only find out after its own start, once per worker. */
 static int check_script(const struct machine *m, const char *script, struct cc_err *err)
 {
     CC_AUTO_FREE char *on_path = NULL;
+    char               meant[PATH_MAX + 80];
     struct stat        st;
     int                r = stat(script, &st) < 0 ? -errno : 0;
 
@@ -255,7 +300,7 @@ static int check_script(const struct machine *m, const char *script, struct cc_e
         return cc_fail(err, r, "'%s': no such file; for the program %s put --no-python before it", script,
                        on_path);
     if (r == -ENOENT)
-        return cc_fail(err, r, "'%s': no such file", script);
+        return cc_fail(err, r, "'%s': no such file%s", script, meant_script(script, meant));
     if (r < 0)
         return cc_fail(err, r, "'%s': %s", script, strerror(-r));
     if (S_ISDIR(st.st_mode))
@@ -265,6 +310,8 @@ static int check_script(const struct machine *m, const char *script, struct cc_e
     if (program_is_compiled(script))
         return cc_fail(err, -ENOEXEC,
                        "'%s' is a compiled program, not a Python script: put --no-python before it", script);
+    if (is_shell_script(script))
+        return cc_fail(err, -ENOEXEC, "'%s' is a script for a shell, not for Python: put --no-python before it", script);
     return 0;
 }
 

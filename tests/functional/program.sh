@@ -29,6 +29,15 @@ refuses 127 "'./train.py': no such file" ./train.py
 refuses 127 "'ls': no such file; for the program" ls
 refuses 126 "'dir' is a directory without __main__.py" dir
 refuses 126 "'/bin/true' is a compiled program, not a Python script" /bin/true
+printf '#!/usr/bin/env bash\n' >run.sh
+printf '#!/bin/sh\n' >both
+refuses 126 "'run.sh' is a script for a shell, not for Python: put --no-python before it" run.sh
+expect_status 0 "$CCRUN" both
+mkdir pkg
+touch hello.py pkg/train.py
+refuses 127 "'hello': no such file; but 'hello.py' is there" hello
+refuses 127 "'./pkg/train': no such file; but './pkg/train.py' is there" ./pkg/train
+refuses 127 "'pkg.train': no such file; for the module put -m before it" pkg.train
 touch dir/__main__.py
 expect_status 0 "$CCRUN" dir
 same 'fake -u dir' "$(cat out)"

@@ -87,6 +87,8 @@ Test(options, usage_errors_have_the_sentences_of_torchrun)
         { "--foo=1 --bar s.py", "unrecognized arguments: --foo=1 --bar" },
         { "--nprc 2 s.py", "unrecognized arguments: --nprc (did you mean --nproc?)" },
         { "-x s.py", "unrecognized arguments: -x" },
+        { "--restarts 2 s.py", "unrecognized arguments: --restarts (did you mean --max-restarts?)" },
+        { "--timeout 2 s.py", "unrecognized arguments: --timeout" },
         { "-np 2 s.py", "unrecognized arguments: -np (did you mean --nproc-per-node?)" },
         { "-n 2 s.py", "unrecognized arguments: -n (did you mean --nproc-per-node?)" },
         { "--standalone", "the following arguments are required: training_script, training_script_args (name what to run; "
