@@ -170,6 +170,8 @@ static int suggest(struct fanout *f, struct options *o, struct cc_err *err)
     if (spares >= f->hosts.n)
         return cc_fail(err, -EINVAL, "--spares %zu leaves none of the %zu node%s of %s to work", spares, f->hosts.n,
                        f->hosts.n == 1 ? "" : "s", f->who);
+    if (f->hosts.n == 1 && options_is_given(o, OPTION_nnodes) && strtoul(o->nnodes, NULL, 10) > 1)
+        return cc_fail(err, -EINVAL, "--nnodes %s needs more nodes than the one that %s names", o->nnodes, f->who);
     r = set(o, OPTION_nnodes, fanout_format(f, "%zu", f->hosts.n - spares), f->who, err);
     if (r < 0 || f->hosts.n == 1)
         return r;

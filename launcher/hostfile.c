@@ -133,6 +133,8 @@ static int take_host(struct hostlist *l, const struct place *p, struct word w, c
         item.like.user = user;
         w = (struct word){ sign + 1, (size_t) (end - sign - 1) };
     }
+    if (memchr(w.at, ' ', w.n) || memchr(w.at, '\t', w.n))
+        return fail(p, w.at, err, "a blank in the name of a host: commas stand between hosts");
     if (r == 0 && colon && colon >= w.at && !(end - colon == 2 && colon[1] == '*')) { /* h:* is all of h */
         if (colon > w.at && memchr(w.at, ':', (size_t) (colon - w.at)) && !memchr(w.at, ']', (size_t) (colon - w.at)))
             return fail(p, w.at, err, "an IPv6 address stands in brackets, as in [fe80::1]:4");

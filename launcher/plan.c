@@ -245,6 +245,15 @@ static int resolve_failure(struct plan_values *ret, struct options *o, struct cc
     return r < 0 ? r : resolve_preemption(ret, o, err);
 }
 
+/* Who knows them from DeepSpeed, which finds its host file unnamed, would start one node unawares. */
+static void warn_filters(struct options *o)
+{
+    if (o->hosts || o->hostfile || options_is_given(o, OPTION_agent_fd))
+        return;
+    if (o->source[OPTION_include] == OPTION_ARGV || o->source[OPTION_exclude] == OPTION_ARGV)
+        warnings_add(&o->warnings, "--include and --exclude choose among the hosts of --hosts or --hostfile, which are not given");
+}
+
 static int resolve_verbosity(struct options *o)
 {
     if (o->quiet && o->verbose > 0)
@@ -285,6 +294,7 @@ static int resolve(struct plan_values *ret, struct options *o, const char *rando
     if (r == 0)
         r = parse_umask(o->umask, &ret->umask, err);
     ret->verbosity = resolve_verbosity(o);
+    warn_filters(o);
     return r;
 }
 

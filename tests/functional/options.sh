@@ -119,6 +119,14 @@ expect_status 0 env PET_NNODES=1 PET_NPROC_PER_NODE=4 PET_RDZV_ID=job PET_MONITO
 same 4 "$(grep -cx job out)"
 EOF
 
+it 'tells who chooses among hosts, or wants more of them, that they are not named' <<'EOF'
+expect_status 0 "$CCRUN" --include node1 --no-python true
+has err 'warning: --include and --exclude choose among the hosts of --hosts or --hostfile, which are not given'
+expect_status 0 env CCRUN_EXCLUDE=node1 "$CCRUN" --no-python true
+same 0 "$(wc -l <err)"
+refuses '--nnodes 2 needs more nodes than the one that --hosts names' --hosts localhost --nnodes 2
+EOF
+
 it 'names an unknown key of --rdzv-conf once, with a guess, and is strict about it if asked (C34)' <<'EOF'
 expect_status 0 "$CCRUN" --rdzv-conf "'join_timout=5,timeout=5'" --no-python true
 has err "--rdzv-conf: unknown key 'join_timout' is ignored; did you mean join_timeout?"

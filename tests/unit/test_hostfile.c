@@ -173,6 +173,7 @@ Test(hostfile, hosts_of_an_option_stand_in_one_line)
     option("a,", "--hosts 'a,': position 3: a host name is missing");
     option("", "--hosts '': position 1: a host name is missing");
     option("a,b:x", "--hosts 'a,b:x': position 5: 'x' is not a number");
+    option("a:1 b:1", "--hosts 'a:1 b:1': position 1: a blank in the name of a host: commas stand between hosts");
 }
 
 Test(hostfile, is_read_from_a_file)
