@@ -27,6 +27,8 @@ int board_open(struct board *b, uint64_t timeout_ms, struct cc_err *err)
     *b = (struct board) { .timeout_ms = timeout_ms };
     (void) snprintf(b->prefix, sizeof b->prefix, "ccrun-check/%.20s", attempt ? attempt : "0");
     r = ccrun_store_open(&b->store, &init);
+    if (r < 0 && !getenv("RANK"))
+        return cc_fail(err, r, "%s; start it by ccrun: ccrun --nproc-per-node N --no-python ccrun-check", ccrun_error());
     if (r < 0)
         return say_so(r, err);
     b->rank = ccrun_store_rank(b->store);

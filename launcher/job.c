@@ -161,6 +161,18 @@ static int find_program(struct job *j, struct cc_err *err)
     return program_resolve(&worker, &req, &j->program, err);
 }
 
+/* As told; but a library that asks by the other protocol finds nobody, and makes a world of one of each worker. */
+static void take_mpi(struct job *j, const struct mpilib_req *req, enum mpi_kind kind)
+{
+    char          why[MPILIB_WHY_MAX];
+    enum mpi_kind seen = kind == MPI_NONE ? MPI_NONE : mpilib_find(req, why);
+
+    j->mpi = kind;
+    if (seen != MPI_NONE && seen != kind)
+        warnings_add(&j->options->warnings, "--mpi %s, but %s wants --mpi %s: each worker would be a world of its own (%s)",
+                     mpilib_name(kind), req->script ? req->script : req->program, mpilib_name(seen), why);
+}
+
 static int choose_mpi(struct job *j, struct cc_err *err)
 {
     static const struct {
@@ -184,7 +196,7 @@ static int choose_mpi(struct job *j, struct cc_err *err)
     if (i == CC_COUNT(kinds))
         j->mpi = mpilib_find(&req, j->mpi_why);
     else
-        j->mpi = kinds[i].kind;
+        take_mpi(j, &req, kinds[i].kind);
     if (j->mpi == MPI_PMI1 && j->plan.n_pass_fds > 0 && j->plan.pass_fds[0] == MPIJOB_FD)
         return cc_fail(err, -EINVAL, "--pass-fds: descriptor %d is that of MPI (--mpi none goes without)", MPIJOB_FD);
     if (j->mpi == MPI_PMIX && program_beside_us("ccrun-pmix", j->mpi_helper) < 0) {

@@ -85,7 +85,7 @@ refused "--timeout: 'soon' is not a length of time" --timeout soon
 refused '--sizes: a value is missing' --sizes
 refused '--nosuch: no such option' --nosuch
 refused "'x': there are no arguments beside the options" x
-refused 'Error initializing torch.distributed using env:// rendezvous: environment variable RANK expected, but not set'
+refused 'Error initializing torch.distributed using env:// rendezvous: environment variable RANK expected, but not set; start it by ccrun'
 status=0
 check 2 --json /nosuch/file --sizes 8 || status=$?
 same 2 "$status"

@@ -148,6 +148,15 @@ right 2 2 3
 right 1 1 3 2
 EOF
 
+it 'a protocol that the library of the program does not speak is said' <<'EOF'
+for maker in mpich openmpi; do
+    [ -x "$SHARED/$maker" ] || continue
+    case $maker in openmpi) other=pmi1 ;; *) other=pmix ;; esac
+    expect_status 2 "$CCRUN" --strict --mpi "$other" "$SHARED/$maker"
+    has err "--mpi $other, but $SHARED/$maker wants --mpi" 'each worker would be a world of its own'
+done
+EOF
+
 it 'a Python script that names mpi4py gets the library that mpi4py loads' <<'EOF'
 [ -x "$SHARED/mpich5" ] || skip 'mpi4py could not be installed'
 cat >sum.py <<'END'
