@@ -7,7 +7,7 @@
 #   EOF
 #   words <<'EOF'                             functions for the cases that follow in this file
 #   limit 60                                  seconds for the cases that follow (20 by default)
-#   skip_all 'why'                            this machine cannot run the file
+#   skip_all 'why'                            this machine cannot run the file, or what follows in it
 #   skip 'why'                                in a case: this machine cannot run it, or the rest of it
 #   done_testing                              at the end
 #
@@ -53,8 +53,8 @@ it() {
 }
 
 skip_all() {
-    echo "1..0 # SKIP $1"
-    exit 0
+    echo "1..$n # SKIP $1"
+    exit $((n_bad > 0))
 }
 
 done_testing() {
