@@ -98,7 +98,8 @@ MUTANTS = [
 # the cores in which to plant, the other sources, how to run the simulation, the bugs
 SUITES = [
     (CORES, SIM_NODE, [['-n', '20000']], MUTANTS),
-    (CORES, SIM_RDZV, [['-n', '4000'], ['-b', '64']], mutants_rdzv.MUTANTS),
+    # that a node is not lost because we were away ourselves matters in one game of thousands: 8656 is one
+    (CORES, SIM_RDZV, [['-n', '4000'], ['-s', '8656', '-n', '1'], ['-b', '64']], mutants_rdzv.MUTANTS),
 ]
 NEVER = 8 # times the CPU of a whole run without a bug, and
 NEVER_S = 2 # no less than so many seconds
