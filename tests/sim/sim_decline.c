@@ -39,7 +39,7 @@ void decline_heard(struct world *w, const struct rdzv_event *ev)
         return;
     if (h->phase == RDZV_NODE_GONE && h->has_cause && h->cause.code == DECLINED)
         w->heard.declined |= UINT64_C(1) << ev->link % w->n;
-    else if (h->about.wish >= 0 && rdzv_knows(w->coord, h->incarnation)) /* it comes after all */
+    else if (h->has_about && h->about.wish >= 0 && rdzv_knows(w->coord, h->incarnation)) /* it comes after all */
         w->heard.declined &= ~(UINT64_C(1) << ev->link % w->n);
 }
 
