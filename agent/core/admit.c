@@ -16,16 +16,24 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct rdzv_refused *ret
     return -1;
 }
 
+/* As it was typed: 2, or 2:4. */
+static const char *range(uint32_t min, uint32_t max, char buf[24])
+{
+    (void) snprintf(buf, 24, min == max ? "%u" : "%u:%u", min, max);
+    return buf;
+}
+
 static int check_plan(const struct rdzv_plan *a, const struct rdzv_about *about, struct rdzv_refused *ret)
 {
     const struct rdzv_plan *b = &about->plan;
+    char                    of_a[24], of_b[24];
 
     if (strcmp(a->version, b->version) != 0)
         return refuse(ret, RDZV_REFUSED_PLAN, "ccrun is %s in the job and %s on %s: use the same on all nodes", a->version,
                       b->version, about->host);
     if (a->min_nodes != b->min_nodes || a->max_nodes != b->max_nodes)
-        return refuse(ret, RDZV_REFUSED_PLAN, "--nnodes is %u:%u in the job and %u:%u on %s: give all nodes the same",
-                      a->min_nodes, a->max_nodes, b->min_nodes, b->max_nodes, about->host);
+        return refuse(ret, RDZV_REFUSED_PLAN, "--nnodes is %s in the job and %s on %s: give all nodes the same",
+                      range(a->min_nodes, a->max_nodes, of_a), range(b->min_nodes, b->max_nodes, of_b), about->host);
     if (strcmp(a->program, b->program) != 0)
         return refuse(ret, RDZV_REFUSED_PLAN, "the program is '%.100s' in the job and '%.100s' on %s: give all nodes the same",
                       a->program, b->program, about->host);

@@ -605,7 +605,10 @@ Test(rdzv, a_plan_that_differs_is_refused_with_both_values)
     h = hello_of(&g, 3, RDZV_NODE_READY, 0);
     h.about.plan.max_nodes = 4;
     send_hello(&g, 3, &h);
-    cr_expect_str_eq(g.refused[3].sentence, "--nnodes is 2:2 in the job and 2:4 on h3: give all nodes the same");
+    cr_expect_str_eq(g.refused[3].sentence, "--nnodes is 2 in the job and 2:4 on h3: give all nodes the same");
+    h.about.plan.min_nodes = 4;
+    send_hello(&g, 3, &h);
+    cr_expect_str_eq(g.refused[3].sentence, "--nnodes is 2 in the job and 4 on h3: give all nodes the same");
     h.about.plan = g.cfg.plan;
     (void) snprintf(h.about.plan.program, sizeof h.about.plan.program, "eval.py");
     send_hello(&g, 3, &h);
