@@ -245,13 +245,29 @@ static int resolve_failure(struct plan_values *ret, struct options *o, struct cc
     return r < 0 ? r : resolve_preemption(ret, o, err);
 }
 
-/* Who knows them from DeepSpeed, which finds its host file unnamed, would start one node unawares. */
-static void warn_filters(struct options *o)
+/* What was typed for something that is not asked for would do nothing, and say nothing. */
+static void warn_idle(struct options *o)
 {
-    if (o->hosts || o->hostfile || options_is_given(o, OPTION_agent_fd))
-        return;
-    if (o->source[OPTION_include] == OPTION_ARGV || o->source[OPTION_exclude] == OPTION_ARGV)
-        warnings_add(&o->warnings, "--include and --exclude choose among the hosts of --hosts or --hostfile, which are not given");
+    const bool has_hosts = o->hosts || o->hostfile || options_is_given(o, OPTION_agent_fd);
+    const struct {
+        enum option_id id;
+        bool           is_used;
+        const char    *why;
+    } all[] = {
+        /* DeepSpeed finds its host file unnamed. */
+        { OPTION_include, has_hosts, "--include chooses among the hosts of --hosts or --hostfile, which are not given" },
+        { OPTION_exclude, has_hosts, "--exclude chooses among the hosts of --hosts or --hostfile, which are not given" },
+        { OPTION_ssh_args, has_hosts, "--ssh-args is for the hosts of --hosts or --hostfile, which are not given" },
+        { OPTION_ssh_fanout, has_hosts, "--ssh-fanout is for the hosts of --hosts or --hostfile, which are not given" },
+        { OPTION_preflight_policy, o->preflight, "--preflight-policy does nothing without --preflight" },
+        { OPTION_preflight_args, o->preflight, "--preflight-args does nothing without --preflight" },
+        { OPTION_preflight_timeout, o->preflight, "--preflight-timeout does nothing without --preflight" },
+    };
+    size_t i;
+
+    for (i = 0; i < CC_COUNT(all); i++)
+        if (!all[i].is_used && o->source[all[i].id] == OPTION_ARGV)
+            warnings_add(&o->warnings, "%s", all[i].why);
 }
 
 static int resolve_verbosity(struct options *o)
@@ -294,7 +310,7 @@ static int resolve(struct plan_values *ret, struct options *o, const char *rando
     if (r == 0)
         r = parse_umask(o->umask, &ret->umask, err);
     ret->verbosity = resolve_verbosity(o);
-    warn_filters(o);
+    warn_idle(o);
     return r;
 }
 

@@ -121,10 +121,22 @@ EOF
 
 it 'tells who chooses among hosts, or wants more of them, that they are not named' <<'EOF'
 expect_status 0 "$CCRUN" --include node1 --no-python true
-has err 'warning: --include and --exclude choose among the hosts of --hosts or --hostfile, which are not given'
+has err 'warning: --include chooses among the hosts of --hosts or --hostfile, which are not given'
 expect_status 0 env CCRUN_EXCLUDE=node1 "$CCRUN" --no-python true
 same 0 "$(wc -l <err)"
 refuses '--nnodes 2 needs more nodes than the one that --hosts names' --hosts localhost --nnodes 2
+EOF
+
+it 'tells who sets up a check or an ssh that is not asked for, but not for a variable of every day' <<'EOF'
+expect_status 0 "$CCRUN" --preflight-args=--pairs --preflight-policy warn --ssh-args=-v --ssh-fanout 2 --no-python true
+has err 'warning: --preflight-args does nothing without --preflight' 'warning: --preflight-policy does nothing without --preflight' \
+    'warning: --ssh-args is for the hosts of --hosts or --hostfile, which are not given' 'warning: --ssh-fanout is for the hosts'
+same 4 "$(wc -l <err)"
+refuses '--preflight-timeout does nothing without --preflight' --strict --preflight-timeout 9
+expect_status 0 env CCRUN_PREFLIGHT_ARGS=--pairs CCRUN_SSH_ARGS=-v "$CCRUN" --no-python true
+empty err
+expect_status 0 "$CCRUN" --preflight --preflight-timeout 9 --dry-run --no-python true
+empty err
 EOF
 
 it 'names an unknown key of --rdzv-conf once, with a guess, and is strict about it if asked (C34)' <<'EOF'
