@@ -16,6 +16,7 @@
 #include "launcher/launchdata.h"
 #include "launcher/machine.h"
 #include "launcher/plan.h"
+#include "launcher/shellword.h"
 #include "store/base/cleanup.h"
 
 enum { PORT_TRIES = 64, SSH_FANOUT_MAX = 1024 };
@@ -363,8 +364,6 @@ void fanout_show(FILE *to, const struct fanout *f)
         else if (f->way == FANOUT_SSH)
             (void) fprintf(to, "nodes %u to %u (%s, which starts the others): ", f->lines[i].first,
                            f->lines[i].first + f->lines[i].n - 1, f->hosts.host[f->lines[i].first].name);
-        for (char **a = f->lines[i].argv; *a; a++)
-            (void) fprintf(to, "%s%s", a == f->lines[i].argv ? "" : " ", *a);
-        (void) fputc('\n', to);
+        shellword_line(to, f->lines[i].argv);
     }
 }

@@ -7,36 +7,15 @@
 #include "agent/core/workerenv.h"
 #include "launcher/cpulist.h"
 #include "launcher/facts.h"
+#include "launcher/shellword.h"
 #include "store/base/macros.h"
-
-/* A word as a shell would need it. */
-static void print_word(FILE *to, const char *s)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
-
-    if (*s && strspn(s, plain) == strlen(s)) {
-        (void) fputs(s, to);
-        return;
-    }
-    (void) fputc('\'', to);
-    for (; *s; s++)
-        if (*s == '\'')
-            (void) fputs("'\\''", to);
-        else
-            (void) fputc(*s, to);
-    (void) fputc('\'', to);
-}
 
 static void print_command(FILE *to, const struct job *j)
 {
-    char *const *a;
-
-    print_word(to, j->program.path);
-    for (a = j->program.argv + 1; *a; a++) {
-        (void) fputc(' ', to);
-        print_word(to, *a);
-    }
-    (void) fputc('\n', to);
+    shellword_put(to, j->program.path);
+    (void) fputc(j->program.argv[1] ? ' ' : '\n', to);
+    if (j->program.argv[1])
+        shellword_line(to, j->program.argv + 1);
 }
 
 /* Those that differ from worker to worker stand with the rank. */
@@ -80,7 +59,7 @@ static void print_variable(FILE *to, const char *entry)
     size_t n = strcspn(entry, "=");
 
     (void) fprintf(to, "%.*s=", (int) n, entry);
-    print_word(to, entry[n] ? entry + n + 1 : "");
+    shellword_put(to, entry[n] ? entry + n + 1 : "");
     (void) fputc('\n', to);
 }
 

@@ -196,6 +196,12 @@ it 'shows what it would do, and starts nothing' <<'E'
 "$CCRUN" $(at) --hosts h1:3,u@h2 --dry-run --print-env --no-python true >out
 has out 'node 0 (h1): ssh ' 'node 1 (h2): ssh ' '-l u -- h2 ' 'WORLD_SIZE='
 same 0 "$(wc -l <ssh.log)"
+"$CCRUN" $(at) --ssh-args '-o "ProxyCommand=it'"'"'s y"' --hosts h1 --dry-run --no-python true >out
+has out " -- h1 'test -x "
+eval "set -- $(sed -n 's/^.*node 0 (h1): //p' out)"
+same "ProxyCommand=it's y" "$3"
+shift $(($# - 1))
+case $1 in 'test -x '*) ;; *) fail "the last word is $1" ;; esac
 expect_status 2 "$CCRUN" --hosts h1,h2 --spares 2 --no-python true
 has err '--spares 2 leaves none of the 2 nodes of --hosts to work'
 expect_status 2 "$CCRUN" --ssh-args '"x' --hosts h1 --no-python true

@@ -162,7 +162,7 @@ E
 
 it 'shows what it would do' <<'E'
 head_ --hosts node2:2,root@node3 --ssh-args '-o "ProxyCommand=x y"' --dry-run x.py >out
-has out 'node 0 (node2): ssh -o ProxyCommand=x y -T -x -o BatchMode=yes' '-l root -- node3 '
+has out "node 0 (node2): ssh -o 'ProxyCommand=x y' -T -x -o BatchMode=yes" '-l root -- node3 '
 head_ --hosts node2:2,node3 --show-config x.py >out
 has out 'nnodes = 2 (--hosts)' 'rdzv-endpoint = node2:'
 expect_status 2 head_ --hosts node2 --hostfile x true
