@@ -15,6 +15,12 @@ sizes() {
         echo "$(awk '$1 == "Pss:" { print $2 }' "/proc/$sizes_pid/smaps_rollup") $(ls "/proc/$sizes_pid/fd" | wc -l) of $sizes_pid"
     done
 }
+# not_grown_soon BEFORE PID...: not_grown when what is being closed is closed
+not_grown_soon() {
+    not_grown_before=$1; shift
+    wait_for "sizes $* >after; paste -d' ' $not_grown_before after | awk '\$6 > \$2 { more = 1 } END { exit more }'"
+    not_grown "$not_grown_before" after 6
+}
 # not_grown BEFORE AFTER [N]: files of sizes; N processes at least, no descriptor more, at most $KIB more
 not_grown() {
     paste -d' ' "$1" "$2"
@@ -59,8 +65,7 @@ fail_pid=$(pgrep -f -x 'sleep 1000' -P "$(pgrep -d, -x ccrun -P "$b")")
 kill -9 "$fail_pid"
 wait_for "[ \"\$(count_of)\" = $restarts ]" 800
 are_in 3
-sizes $a $b $c >after
-not_grown before after 6
+not_grown_soon before $a $b $c
 stop_all
 X
 
@@ -77,8 +82,7 @@ for i in $(count $joins); do
     ends "$d" 143
     are_in 3
 done
-sizes $a $b $c >after
-not_grown before after 6
+not_grown_soon before $a $b $c
 stop_all
 X
 

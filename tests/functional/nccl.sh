@@ -143,11 +143,16 @@ export FAKE_CUDA_NO_MEMORY=1
 refused 2 'bytes on cuda:' 'for a host buffer: out of memory (CUDA_ERROR_OUT_OF_MEMORY)'
 EOF
 
+words <<'EOF'
+one_line() { tr -s ' \n' ' ' <"$1"; }
+needs_nvcc() { if one_line out | grep -q 'built without nvcc'; then skip 'no nvcc'; fi; }
+EOF
+
 it 'ccrun-check fills and checks buffers on the GPU, and says so' <<'EOF'
 gpus 2
 PATH=${CCRUN%/*}:$PATH
 "$CCRUN" --no-python --nproc-per-node 2 ccrun-check --iters 2 --timeout 20 --pairs --slow 0.001 --sizes 8,64K --json file.json >out 2>err
-grep -q 'built without nvcc' out && skip 'no nvcc'
+needs_nvcc
 has out 'buffers: filled and checked on the GPU' 'all is well'
 grep -qE '"buffers":[[:space:]]*"GPU"' file.json
 EOF
@@ -158,7 +163,7 @@ PATH=${CCRUN%/*}:$PATH
 export FAKE_CUDA_NO_KERNEL=1
 expect_status 0 "$CCRUN" --no-python --nproc-per-node 2 ccrun-check --iters 2 --timeout 20 --sizes 64K --json file.json
 has out 'buffers: filled and checked on the host, and copied: ' 'all is well'
-tr -s ' \n' ' ' <out | grep -qE 'cannot load the kernel of ccrun-check|was built without nvcc'
+one_line out | grep -qE 'cannot load the kernel of ccrun-check|was built without nvcc'
 grep -qE '"buffers":[[:space:]]*"host"' file.json
 EOF
 
@@ -168,7 +173,7 @@ PATH=${CCRUN%/*}:$PATH
 export FAKE_CUDA_WRONG=1
 status=0
 "$CCRUN" --no-python --nproc-per-node 2 ccrun-check --iters 2 --warmup 0 --ops all-gather --sizes 64K --timeout 20 >out 2>err || status=$?
-grep -q 'built without nvcc' out && skip 'no nvcc'
+needs_nvcc
 same 1 "$status"
 has out 'FAULT: all-gather of 65536 bytes: 8 elements arrived wrong'
 EOF
