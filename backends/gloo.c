@@ -299,8 +299,18 @@ static int reduce_scatter(struct gloo *b, const struct ccrun_call *c, uint64_t t
     return 0;
 }
 
-/* gloo knows whose connection has ended, but not for whom a call has waited in vain: the ranks tell each
- * other where they were. */
+/* "lost rank 0: Connection closed by peer ...": rank 0 may have ended, or have given up, as rank 2 had ended
+ * before.  Whoever gives up says why before it closes its connections, so those words are there. */
+static void add_cause(struct gloo *b, struct cc_err *err)
+{
+    char lost[GLOO_SHIM_ERROR_MAX];
+
+    (void) snprintf(lost, sizeof lost, "%.*s", (int) strcspn(err->msg, ":") + 1, err->msg);
+    lastwords_add_first(b->words, lost, err);
+}
+
+/* gloo knows whose connection has ended, but not why, nor for whom a call has waited in vain: the ranks tell
+ * each other where they were. */
 static int mourn(struct gloo *b, const struct ccrun_call *c, struct cc_err *err)
 {
     char        text[CALLTEXT_MAX];
@@ -313,6 +323,8 @@ static int mourn(struct gloo *b, const struct ccrun_call *c, struct cc_err *err)
     b->shim->abort(b->g);
     if (code == -ETIMEDOUT)
         lastwords_ask(b->words, doing, true, err);
+    else if (code == -ECONNRESET)
+        add_cause(b, err);
     return code;
 }
 

@@ -98,11 +98,11 @@ void lastwords_say(struct lastwords *w, const char *doing, const char *why)
     if (w->has_said || w->is_deaf)
         return;
     w->has_said = true;
-    if (keystore_set(w->store, key_of("in", w->rank, key), cc_bytes_of(doing), NULL) < 0)
-        return;
     (void) snprintf(w->why, sizeof w->why, "%s", why);
     (void) snprintf(line, sizeof line, "rank %d failed in %s: %s", w->rank, doing, w->why);
-    (void) keystore_compare_set(w->store, "first", cc_bytes_of(""), cc_bytes_of(line), &was, NULL);
+    if (keystore_set(w->store, key_of("in", w->rank, key), cc_bytes_of(doing), NULL) < 0 ||
+        keystore_compare_set(w->store, "first", cc_bytes_of(""), cc_bytes_of(line), &was, NULL) < 0)
+        w->is_deaf = true; /* what is asked next would take as long, and in vain */
     cc_buf_free(&was);
 }
 
@@ -148,9 +148,9 @@ static int listen_to(struct lastwords *w, char *answers, char (*lines)[WORDS_MAX
     return n_open;
 }
 
-/* Another one was the first to fail, for a reason of its own: that is likely to be what ours came from.
- * Returns whose words err has now; -1: nobody's. */
-static int add_first(struct lastwords *w, int *n, struct cc_err *err)
+/* Another one was the first to fail, for a reason of its own (`known` is not in it): that is likely to be
+ * what ours came from.  Returns whose words err has now; -1: nobody's. */
+static int add_first(struct lastwords *w, const char *known, int *n, struct cc_err *err)
 {
     static const char begin[] = "rank ";
     char              line[WORDS_MAX];
@@ -161,10 +161,17 @@ static int add_first(struct lastwords *w, int *n, struct cc_err *err)
     first = (int) strtol(line + sizeof begin - 1, NULL, 10);
     if (strstr(err->msg, line))
         return first;
-    if (first == w->rank || strstr(line, w->why))
+    if (first == w->rank || strstr(line, known))
         return -1;
     note(err, n, line);
     return first;
+}
+
+void lastwords_add_first(struct lastwords *w, const char *known, struct cc_err *err)
+{
+    int n = 0;
+
+    (void) add_first(w, known, &n, err);
 }
 
 void lastwords_ask(struct lastwords *w, const char *doing, bool is_alike, struct cc_err *err)
@@ -172,7 +179,7 @@ void lastwords_ask(struct lastwords *w, const char *doing, bool is_alike, struct
     char *answers = calloc((size_t) w->size, 1),
          (*lines)[WORDS_MAX] = calloc((size_t) w->size, sizeof *lines);
     uint64_t until = cc_monotonic_ms() + WORDS_MS;
-    int      n = 0, first = add_first(w, &n, err);
+    int      n = 0, first = add_first(w, w->why, &n, err);
 
     while (answers && lines && listen_to(w, answers, lines) > 0 && !w->is_deaf && cc_monotonic_ms() < until) {
         const struct timespec t = { .tv_nsec = PAUSE_MS * 1000000L };

@@ -23,6 +23,9 @@ struct lastwords *lastwords_free(struct lastwords *w);
 bool lastwords_heard(struct lastwords *w, struct cc_err *err);
 /* `doing` failed, or was given up, here: says so once. */
 void lastwords_say(struct lastwords *w, const char *doing, const char *why);
+/* Adds to err what the first one has said, unless that was this rank, or `known` is in it.  Asks the store
+ * once. */
+void lastwords_add_first(struct lastwords *w, const char *known, struct cc_err *err);
 /* Waits a second for the others to say the same of themselves, and adds to err who did not, and who was in
  * another call (is_alike: all should be in the same). */
 void lastwords_ask(struct lastwords *w, const char *doing, bool is_alike, struct cc_err *err);

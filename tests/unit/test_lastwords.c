@@ -83,6 +83,25 @@ Test(lastwords, the_first_to_fail_is_named_once, .fini = close_all)
     cr_assert_str_eq(heard.msg, "given up, as rank 1 failed in broadcast: it hurts");
 }
 
+/* Rank 2 has ended, and rank 0 was the first to see it; rank 1 sees only that rank 0 is gone. */
+Test(lastwords, who_gave_up_first_says_whom_it_lost, .fini = close_all)
+{
+    struct cc_err err = { -ECONNRESET, "lost rank 0: closed" }, same = { -ECONNRESET, "lost rank 2: reset" };
+    struct cc_err own = { -ECONNRESET, "lost rank 2: closed" };
+
+    open_all(SIZE);
+    lastwords_add_first(ranks[1], "lost rank 0:", &err);
+    cr_assert_str_eq(err.msg, "lost rank 0: closed"); /* nobody has said anything */
+    lastwords_say(ranks[0], "barrier", "lost rank 2: closed");
+    lastwords_say(ranks[1], "barrier", "lost rank 0: closed");
+    lastwords_add_first(ranks[1], "lost rank 0:", &err);
+    cr_assert_str_eq(err.msg, "lost rank 0: closed; rank 0 failed in barrier: lost rank 2: closed");
+    lastwords_add_first(ranks[2], "lost rank 2:", &same);
+    cr_assert_str_eq(same.msg, "lost rank 2: reset"); /* it knows */
+    lastwords_add_first(ranks[0], "lost rank 2:", &own);
+    cr_assert_str_eq(own.msg, "lost rank 2: closed");
+}
+
 Test(lastwords, the_same_failure_everywhere_is_nobodys_fault, .fini = close_all)
 {
     struct cc_err err = { -ETIMEDOUT, "late" };
