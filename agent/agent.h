@@ -37,6 +37,7 @@ struct agent_cfg {
     const char  *program; /* path to execve, already looked up and checked */
     const char  *entry;   /* what reports call it: the script or module as typed */
     char *const *argv;    /* of a worker, NULL-terminated */
+    const char  *python;  /* the interpreter that the workers are, or NULL */
     bool         is_macros; /* --macros: ${local_rank} and friends in argv are replaced, per worker */
     char *const *env;     /* what workers inherit, NULL-terminated; the variables of the contract come on top */
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -67,19 +68,35 @@ static const char *tail_of(const struct failure *x, unsigned *n)
     return *n > 0 ? p : NULL;
 }
 
+/* Behind a program of another kind, as a script for the shell, there may be Python all the same. */
+static bool is_python(const struct report_text *t, const char *tail)
+{
+    return t->cfg->python || (tail && strstr(tail, "Traceback (most recent call last)"));
+}
+
+static void describe_traceback(const struct report_text *t, char *buf, size_t size)
+{
+    const struct failure *x = t->failures[t->first];
+    unsigned              n;
+    const char           *tail = tail_of(x, &n);
+
+    if (x->message || WIFSIGNALED(x->f.status) || (!tail && t->cfg->python))
+        failure_why(x, buf, size);
+    else if (is_python(t, tail))
+        (void) snprintf(buf, size, "see stderr below (@record brings it here: %s)", FAILURE_RECORD_URL);
+    else
+        (void) snprintf(buf, size, "%s", tail ? "see stderr below" : "<N/A>");
+}
+
 /* torchrun's names and columns: scripts look for them. */
 static void put_block(const struct report_text *t, FILE *to)
 {
     const struct failure *x = t->failures[t->first];
     const char           *file = failure_error_file(x);
     char                  at[32], why[WHY_MAX], where[160], name[CC_SIGNAME_MAX];
-    unsigned              n_tail;
 
     local_time(failure_time(x), at);
-    if (WIFEXITED(x->f.status) && tail_of(x, &n_tail))
-        (void) snprintf(why, sizeof why, "see stderr below (@record brings it here: %s)", FAILURE_RECORD_URL);
-    else
-        failure_why(x, why, sizeof why);
+    describe_traceback(t, why, sizeof why);
     failure_where(x, where, sizeof where);
     (void) fprintf(to, "Root Cause (first observed failure):\n  time      : %s\n  host      : %s\n", at,
                    t->cfg->host);

@@ -262,6 +262,16 @@ static void fill_logs(struct job *j, struct logs_cfg *l)
     };
 }
 
+/* `--no-python python3 train.py` is Python, too. */
+static const char *python_of(const struct program *p)
+{
+    const char *slash = p->path ? strrchr(p->path, '/') : NULL;
+
+    if (p->python || !slash)
+        return p->python;
+    return strncmp(slash + 1, "python", 6) == 0 ? p->path : NULL;
+}
+
 static void fill_cfg(struct job *j)
 {
     const struct options *o = j->options;
@@ -270,6 +280,7 @@ static void fill_cfg(struct job *j)
         .program = j->program.path,
         .entry = j->program.entry,
         .argv = j->program.argv,
+        .python = python_of(&j->program),
         .is_macros = o->macros,
         .env = j->env.list,
         .nproc = j->nproc.n,

@@ -38,10 +38,19 @@ it 'says who failed first, when, and what the others did (W4, E5, E6)' <<'EOF'
 job 4 '[ $LOCAL_RANK = 2 ] || exec sleep 60; exit 3'
 matches err '^ccrun: ChildFailedError: sh FAILED: rank 2 \(local_rank: 2, pid: [0-9]+\) on [^ ]+ exited with code 3 at [0-9:]{8} after [0-9.]+ s, attempt 1 of 1$'
 has err 'Root Cause (first observed failure):' '  rank      : 2 (local_rank: 2)' '  error_file: <N/A>' \
-    'To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html' \
+    '  traceback : <N/A>' \
     'Others: 0 ended with 0, 3 stopped by ccrun, 0 failed too' '  ranks 0-1,3: SIGTERM by ccrun'
 matches err '^  time      : [0-9]{4}-[0-9]{2}-[0-9]{2}_[0-9]{2}:[0-9]{2}:[0-9]{2}$'
 matches err '^  host      : .'
+EOF
+
+it 'sends Python to the page of PyTorch, and no other program' <<'EOF'
+ln -s /bin/sh python3
+expect_status 3 "$CCRUN" --no-python ./python3 -c 'exit 3'
+has err 'To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html'
+job 1 'echo no mesh >&2; exit 3'
+has err '  traceback : see stderr below' '  no mesh'
+lacks err pytorch.org
 EOF
 
 it 'a peer that ends with 0 when told to is no failure (W5)' <<'EOF'

@@ -23,6 +23,7 @@ static void setup(void)
     tzset();
     cfg = (struct report_cfg){
         .entry = "train.py",
+        .python = "/usr/bin/python3",
         .host = "node7",
         .run_id = "42",
         .role = "default",
@@ -140,6 +141,30 @@ Test(report, the_first_line_says_what_failed_first)
         "https://pytorch.org/docs/stable/elastic/errors.html\n");
     has("Others: 6 ended with 0, 0 stopped by ccrun, 0 failed too\n");
     cr_assert_eq(report_first_code(r), 3);
+    report_free(r);
+}
+
+Test(report, what_is_not_python_is_not_sent_to_pytorch)
+{
+    struct report_failure f = failure(1, 1 << 8);
+    struct report        *r;
+
+    cfg.python = NULL;
+    r = report_new(&cfg);
+    note(r, f);
+    print(r, 0, 0);
+    has("  traceback : <N/A>\n");
+    report_restarted(r);
+    f.stderr_tail = "solver: no mesh\n";
+    note(r, f);
+    print(r, 0, 0);
+    has("  traceback : see stderr below\n");
+    has_not("@record");
+    report_restarted(r);
+    f.stderr_tail = "Traceback (most recent call last):\n  ...\nValueError: boom\n"; /* of a script that starts Python */
+    note(r, f);
+    print(r, 0, 0);
+    has("  traceback : see stderr below (@record brings it here: https://");
     report_free(r);
 }
 
