@@ -18,6 +18,7 @@
 #include "launcher/plan.h"
 #include "launcher/shellword.h"
 #include "store/base/cleanup.h"
+#include "store/base/pyvalue.h"
 
 enum { PORT_TRIES = 64, SSH_FANOUT_MAX = 1024 };
 
@@ -196,6 +197,24 @@ static int check_count(const struct fanout *f, const struct options *o, struct c
     return 0;
 }
 
+/* Of the node with most workers, as far as it is known here; 0: it is not. */
+static unsigned most_workers(const struct fanout *f, const struct options *o)
+{
+    unsigned most = 0;
+    int64_t  n;
+    size_t   i;
+
+    if (options_is_given(o, OPTION_nproc_per_node))
+        return pyvalue_int(o->nproc_per_node, &n) == 0 && n > 0 && n <= UINT_MAX ? (unsigned) n : 0;
+    for (i = 0; i < f->hosts.n; i++) {
+        if (f->hosts.host[i].slots == 0)
+            return 0;
+        if (f->hosts.host[i].slots > most)
+            most = f->hosts.host[i].slots;
+    }
+    return most;
+}
+
 /* The same checks as on the nodes, once and before anything starts. */
 static int check(struct fanout *f, struct options *o, struct cc_err *err)
 {
@@ -206,6 +225,8 @@ static int check(struct fanout *f, struct options *o, struct cc_err *err)
         return r;
     if (o->ssh_fanout < 1 || o->ssh_fanout > SSH_FANOUT_MAX)
         return cc_fail(err, -EINVAL, "--ssh-fanout %lld is out of range (1 to %d)", (long long) o->ssh_fanout, SSH_FANOUT_MAX);
+    if (most_workers(f, o) > 0)
+        plan_warn_local_ranks(o, most_workers(f, o));
     f->min_nodes = p.min_nodes;
     f->max_nodes = p.max_nodes;
     f->n_spares = p.n_spares;

@@ -375,6 +375,8 @@ int job_make(struct job *j, struct options *o, char *const *env, struct cc_err *
     if (r == 0)
         r = plan_streams_init(&j->streams, o, j->nproc.n, err);
     if (r == 0)
+        plan_warn_local_ranks(o, j->nproc.n);
+    if (r == 0)
         r = make_workers(j, err);
     if (r == 0)
         r = job_make_env(j, env, err);

@@ -80,3 +80,24 @@ int logmask_filter(const char *text, bool *is_on_console, unsigned n, struct cc_
     }
     return 0;
 }
+
+const char *logmask_beyond(const char *text, unsigned n, int *ret_len)
+{
+    while (*text) {
+        char    number[32];
+        size_t  len = strcspn(text, ","), n_digits = strcspn(text, ":,");
+        int64_t rank = -1;
+
+        if (n_digits < sizeof number) {
+            memcpy(number, text, n_digits);
+            number[n_digits] = '\0';
+            if (pyvalue_int(number, &rank) < 0)
+                rank = -1; /* too large for any */
+        }
+        *ret_len = (int) len;
+        if (rank < 0 || rank >= n)
+            return text;
+        text += len + (text[len] == ',');
+    }
+    return NULL;
+}

@@ -357,6 +357,28 @@ int plan_streams_init(struct plan_streams *ret, const struct options *o, unsigne
     return r;
 }
 
+void plan_warn_local_ranks(struct options *o, unsigned nproc)
+{
+    const struct {
+        const char *name, *text;
+        bool        is_list; /* of ranks; else 0 to 3 alone is for all of them */
+    } all[] = {
+        { "--redirects", o->redirects, strchr(o->redirects, ':') },
+        { "--tee", o->tee, strchr(o->tee, ':') },
+        { "--local-ranks-filter", o->local_ranks_filter, true },
+    };
+    size_t i;
+
+    for (i = 0; i < CC_COUNT(all); i++) {
+        int         len;
+        const char *item = all[i].is_list ? logmask_beyond(all[i].text, nproc, &len) : NULL;
+
+        if (item)
+            warnings_add(&o->warnings, "%s %.*s is out of range: the local ranks of %u worker%s are 0 to %u", all[i].name, len,
+                         item, nproc, nproc == 1 ? "" : "s", nproc - 1);
+    }
+}
+
 void plan_streams_free(struct plan_streams *s)
 {
     free(s->redirects);

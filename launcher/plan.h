@@ -84,6 +84,10 @@ struct plan_streams {
 int  plan_streams_init(struct plan_streams *ret, const struct options *o, unsigned nproc, struct cc_err *err);
 void plan_streams_free(struct plan_streams *s);
 
+/* Local ranks of --redirects, --tee and --local-ranks-filter that no worker has are warnings in o->warnings: whose output is to
+ * be seen is not seen. */
+void plan_warn_local_ranks(struct options *o, unsigned nproc);
+
 /* Do the values fit that many workers? */
 int plan_check_nproc(const struct plan_values *p, unsigned nproc, struct cc_err *err);
 

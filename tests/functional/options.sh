@@ -161,6 +161,19 @@ same 1 "$(wc -l <err)"
 refuses '--standalone: --rdzv-endpoint is ignored' --strict --standalone --rdzv-endpoint h:1
 EOF
 
+it 'warns of output that is asked of a worker that is not there' <<'EOF'
+expect_status 0 "$CCRUN" --nproc 2 --local-ranks-filter 7 --no-python echo hi
+has err 'warning: --local-ranks-filter 7 is out of range: the local ranks of 2 workers are 0 to 1'
+same 1 "$(wc -l <err)"
+refuses '--redirects 5:1 is out of range' --strict --nproc 2 -r 0:1,5:1 --log-dir logs
+expect_status 0 "$CCRUN" --hosts h1:2,h2:4 --local-ranks-filter 3 --dry-run x.py
+empty err
+expect_status 2 "$CCRUN" --hosts h1:2,h2:4 -t 4:3 --strict --dry-run x.py
+has err '--tee 4:3 is out of range: the local ranks of 4 workers are 0 to 3'
+expect_status 2 "$CCRUN" --hosts h1:2,h2:4 --nproc 3 -t 3:3 --strict --dry-run x.py
+has err '--tee 3:3 is out of range: the local ranks of 3 workers are 0 to 2'
+EOF
+
 it 'keeps a given --rdzv-id on one node' <<'EOF'
 expect_status 0 "$CCRUN" --rdzv-id mine --no-python sh -c 'echo "$TORCHELASTIC_RUN_ID"'
 same mine "$(cat out)"

@@ -411,6 +411,33 @@ Test(plan, streams_are_spread_over_the_workers)
     plan_streams_free(&s);
 }
 
+Test(plan, a_stream_of_a_worker_that_is_not_there_is_a_warning)
+{
+    static const struct {
+        const char *line, *message; /* NULL: none */
+    } cases[] = {
+        { "-r 3 -t 2", NULL },
+        { "-r 0:3,1:2 --local-ranks-filter 0,1", NULL },
+        { "--local-ranks-filter 1,7", "--local-ranks-filter 7 is out of range: the local ranks of 2 workers are 0 to 1" },
+        { "--local-ranks-filter -1", "--local-ranks-filter -1 is out of range: the local ranks of 2 workers are 0 to 1" },
+        { "-r 0:1,5:1,6:1", "--redirects 5:1 is out of range: the local ranks of 2 workers are 0 to 1" },
+        { "-t 99999999999999999999:3",
+          "--tee 99999999999999999999:3 is out of range: the local ranks of 2 workers are 0 to 1" },
+    };
+    size_t i;
+
+    for (i = 0; i < CC_COUNT(cases); i++) {
+        struct planned t;
+
+        plan(&t, cases[i].line);
+        cr_assert_eq(t.r, 0, "%s", t.err.msg);
+        plan_warn_local_ranks(&t.o, 2);
+        cr_expect_eq(t.o.warnings.n, cases[i].message ? 1 : 0, "%s: %s", cases[i].line, t.o.warnings.text[0]);
+        if (cases[i].message)
+            cr_expect_str_eq(t.o.warnings.text[0], cases[i].message);
+    }
+}
+
 Test(plan, stdin_must_go_to_a_worker_that_exists)
 {
     struct planned t;
