@@ -7,11 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/core/plaintext.h"
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
 #include "store/core/siphash.h"
 
-enum { FIRST_SLOTS = 64, ANSWER_MAX = PMI1_VALUE_MAX + PMI1_KVSNAME_MAX + 128 };
+enum { FIRST_SLOTS = 64, ANSWER_MAX = PMI1_VALUE_MAX + PMI1_KVSNAME_MAX + 128, SHOWN_MAX = 61 };
 
 #define DEFAULT_MAX_BYTES ((uint64_t) 256 << 20)
 
@@ -92,10 +93,13 @@ static int number(struct cc_bytes b, int otherwise)
     return *end || value < INT_MIN || value > INT_MAX ? otherwise : (int) value;
 }
 
-/* Part of a message for people. */
-static int shown(struct cc_bytes b)
+/* It may be anything, and is going to a terminal. */
+static int refuse_line(struct cc_bytes line, struct cc_err *err)
 {
-    return b.n < 60 ? (int) b.n : 60;
+    char text[SHOWN_MAX];
+
+    (void) plaintext_line(text, sizeof text, (const char *) line.p, line.n);
+    return cc_fail(err, -EPROTO, "PMI: '%s' is no request of PMI-1", text);
 }
 
 /* ---- keys */
@@ -366,7 +370,7 @@ static int take_line(struct pmi1 *p, unsigned rank, struct cc_bytes line, struct
     for (i = 0; i < CC_COUNT(commands); i++)
         if (is(name, commands[i].name))
             return commands[i].act(p, rank, line, err);
-    return cc_fail(err, -EPROTO, "PMI: '%.*s' is no request of PMI-1", shown(line), (const char *) line.p);
+    return refuse_line(line, err);
 }
 
 int pmi1_feed(struct pmi1 *p, unsigned local_rank, const void *bytes, size_t n, struct cc_err *err)

@@ -229,6 +229,22 @@ Test(pmi1, finds_each_of_many_keys)
     pmi1_free(l.p);
 }
 
+Test(pmi1, quotes_what_is_no_request_as_plain_text)
+{
+    struct cc_err err = { 0 };
+    struct log    l;
+
+    (void) make(&l, 1);
+    cr_assert_eq(pmi1_feed(l.p, 0, "\x1b[31mcmd\0\xff\r\n", 12, &err), -EPROTO);
+    cr_assert_str_eq(err.msg, "PMI: '\\x1b[31mcmd\\x00\\xff\\r' is no request of PMI-1");
+    pmi1_free(l.p);
+    (void) make(&l, 1);
+    cr_assert_eq(pmi1_feed(l.p, 0, "cmd=0123456789012345678901234567890123456789012345678901234567890123456789\n", 75, &err),
+                 -EPROTO);
+    cr_assert_str_eq(err.msg, "PMI: 'cmd=01234567890123456789012345678901234567890123456789012...' is no request of PMI-1");
+    pmi1_free(l.p);
+}
+
 Test(pmi1, is_left_by_a_rank_that_speaks_something_else)
 {
     static const char *const bad[] = {
