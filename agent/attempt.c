@@ -1,11 +1,15 @@
 #include "agent/attempt.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "agent/core/macros.h"
 #include "agent/core/workerenv.h"
+#include "store/base/cleanup.h"
 
 /* The descriptor that becomes a worker's stdin. */
 static int stdin_for(const struct attempt *a, unsigned local_rank)
@@ -170,8 +174,23 @@ static int make_env(struct attempt *a, struct cc_err *err)
     return workerenv_new(&a->env, a->cfg->env, &job, err);
 }
 
-/* What the machine refuses is usually a limit that somebody has set. */
-static void name_limit(const struct attempt *a, int r, struct cc_err *err)
+/* A shell runs a file of neither kind as a script; the kernel does not. */
+static void explain_format(const char *path, const struct cc_err *was, struct cc_err *err)
+{
+    CC_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char           magic[4] = "";
+    struct utsname here;
+
+    if (fd >= 0 && read(fd, magic, sizeof magic) == (ssize_t) sizeof magic && memcmp(magic, "\177ELF", 4) == 0 && uname(&here) == 0)
+        (void) cc_fail(err, was->code, "%s; it is a compiled program, but none for this machine (%s), or it is damaged", was->msg,
+                       here.machine);
+    else
+        (void) cc_fail(err, was->code, "%s; a script needs a first line such as '#!/bin/sh', or is run as --no-python sh %.256s",
+                       was->msg, path);
+}
+
+/* What the machine refuses is usually a limit that somebody has set, or a file that only a shell would run. */
+static void explain(const struct attempt *a, int r, struct cc_err *err)
 {
     struct cc_err was = *err;
 
@@ -180,6 +199,8 @@ static void name_limit(const struct attempt *a, int r, struct cc_err *err)
                        ATTEMPT_FILES_OWN + a->cfg->nproc * ATTEMPT_FILES_PER_WORKER, (unsigned long long) a->nofile.rlim_max);
     else if (r == -EAGAIN)
         (void) cc_fail(err, r, "%s; the number of processes is limited (ulimit -u, or pids.max of the cgroup)", was.msg);
+    else if (r == -ENOEXEC)
+        explain_format(a->cfg->program, &was, err);
 }
 
 /* The workers keep the limit that we were started with; a soft limit of 1024 is not enough for us and 200 of them, nor for the
@@ -223,7 +244,7 @@ unsigned attempt_start(struct attempt *a, const struct rdzv_view *round, unsigne
     oomscore_lower(&a->oomscore);
     if (r == 0)
         return 0;
-    name_limit(a, r, err);
+    explain(a, r, err);
     return exec_code(r);
 }
 

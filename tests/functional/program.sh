@@ -57,6 +57,14 @@ refuses 126 "'./plain' is not executable" --no-python ./plain
 refuses 126 "'./bad' needs the interpreter '/nonexistent/sh'" --no-python ./bad
 refuses 126 "'./dos' has Windows line ends" --no-python ./dos
 refuses 126 "'./lost' needs the interpreter 'nosuchtool'" --no-python ./lost
+chmod +x plain
+head -c 64 /bin/true >cut
+chmod +x cut
+expect_status 126 "$CCRUN" --no-python ./plain
+matches err "^ccrun: .*'./plain': .*; a script needs a first line such as '#!/bin/sh', or is run as --no-python sh ./plain$"
+expect_status 126 "$CCRUN" --no-python ./cut
+has err "; it is a compiled program, but none for this machine ($(uname -m)), or it is damaged"
+lacks err 'first line'
 EOF
 
 it 'refuses a module that Python does not find, with one line (C29)' <<'EOF'
