@@ -428,8 +428,9 @@ static void give_up(struct rdzv *r, uint64_t now)
     } else {
         set_why(r, now, RDZV_EXIT_AGAIN, "");
         r->why.kind = RDZV_CAUSE_TIMEOUT;
-        (void) snprintf(r->why.text, sizeof(r->why.text), "%u of at least %u nodes came in %llu s", r->n_ready, r->cfg.min_nodes,
-                        (unsigned long long) (now - r->gather_since) / 1000);
+        (void) snprintf(r->why.text, sizeof(r->why.text), "%u of at least %u nodes came in %llu s: compare --rdzv-endpoint (or "
+                        "--master-addr) on all nodes, and ask if a firewall closes its port",
+                        r->n_ready, r->cfg.min_nodes, (unsigned long long) (now - r->gather_since) / 1000);
     }
     end(r, now, r->why.kind == RDZV_CAUSE_WORKER ? RDZV_CAUSE_LOST : r->why.kind);
 }

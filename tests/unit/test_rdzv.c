@@ -100,7 +100,8 @@ Test(rdzv, too_few_nodes_end_the_job_after_the_join_timeout)
     live(&g, 1, 1, 600001);
     cr_expect_eq(g.view[1].phase, RDZV_ENDED);
     cr_expect_eq(g.view[1].cause.kind, RDZV_CAUSE_TIMEOUT);
-    cr_expect_str_eq(g.view[1].cause.text, "1 of at least 2 nodes came in 600 s");
+    cr_expect_str_eq(g.view[1].cause.text, "1 of at least 2 nodes came in 600 s: compare --rdzv-endpoint (or --master-addr) "
+                                              "on all nodes, and ask if a firewall closes its port");
     rdzv_free(g.r);
 }
 
