@@ -647,11 +647,16 @@ struct party *party_new(uv_loop_t *loop, const struct party_cfg *cfg, const stru
 /* The default port of a rendezvous belongs to whoever was first; another job on this machine does as well with another. */
 static int start_alone(struct party *p, struct cc_err *err)
 {
-    int r = party_listen(p, p->cfg.host, p->cfg.port, false, err);
+    struct cc_err was;
+    int           r = party_listen(p, p->cfg.host, p->cfg.port, false, err);
 
     if (r == -EADDRINUSE && !p->cfg.is_port_named) {
         p->ops->say(p->ctx, 1, err->msg);
         r = party_listen(p, p->cfg.host, 0, false, err);
+    }
+    if (r == -EADDRNOTAVAIL) { /* the second of two nodes, perhaps, with the address of the first */
+        was = *err;
+        return cc_fail(err, r, "%s; if it is one of several nodes, give each of them --nnodes N", was.msg);
     }
     return r < 0 ? r : host(p, p->cfg.master_addr, err);
 }

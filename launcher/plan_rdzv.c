@@ -88,8 +88,9 @@ static int check_node_rank(struct plan_values *ret, const struct options *o, str
     if (!options_is_given(o, OPTION_node_rank))
         return 0;
     if (o->node_rank < 0 || o->node_rank >= n)
-        return cc_fail(err, -EINVAL, "--node-rank %lld is out of range: the ranks of %u node%s are 0 to %u",
-                       (long long) o->node_rank, n, n == 1 ? "" : "s", n - 1);
+        return cc_fail(err, -EINVAL, "--node-rank %lld is out of range: the ranks of %u node%s are 0 to %u%s",
+                       (long long) o->node_rank, n, n == 1 ? "" : "s", n - 1,
+                       n > 1 || options_is_given(o, OPTION_nnodes) ? "" : "; give all nodes --nnodes N if there are more");
     ret->node_rank = (int) o->node_rank;
     return 0;
 }

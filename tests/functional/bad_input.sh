@@ -58,7 +58,8 @@ ends $pid2 0
 EOF
 
 it 'an address that no interface has' <<'EOF'
-refused 'cannot listen on 192.0.2.1:2999: no interface of this machine has this address' --rdzv-endpoint 192.0.2.1:2999
+refused 'cannot listen on 192.0.2.1:2999: no interface of this machine has this address; if it is one of several nodes, give each of them --nnodes N' \
+    --rdzv-endpoint 192.0.2.1:2999
 EOF
 
 it 'numbers of workers that no machine has' <<'EOF'
