@@ -38,6 +38,7 @@ struct agent_cfg {
     const char  *entry;   /* what reports call it: the script or module as typed */
     char *const *argv;    /* of a worker, NULL-terminated */
     const char  *python;  /* the interpreter that the workers are, or NULL */
+    const char  *python_why; /* what chose it, or NULL: the user named it */
     bool         is_macros; /* --macros: ${local_rank} and friends in argv are replaced, per worker */
     char *const *env;     /* what workers inherit, NULL-terminated; the variables of the contract come on top */
 

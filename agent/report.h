@@ -29,6 +29,7 @@ struct report_failure {
 struct report_cfg {
     const char *entry, *host, *run_id, *role;
     const char *python; /* what runs it, or NULL: PyTorch's advice is for Python */
+    const char *python_why; /* what chose that, or NULL: said when it lacks a module */
     unsigned    world_size, nproc, max_restarts;
     const char *json_file;         /* --report, or NULL */
     const char *parent_error_file; /* our own TORCHELASTIC_ERROR_FILE, or NULL (contract 4.4) */

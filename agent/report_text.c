@@ -88,6 +88,21 @@ static void describe_traceback(const struct report_text *t, char *buf, size_t si
         (void) snprintf(buf, size, "%s", tail ? "see stderr below" : "<N/A>");
 }
 
+/* Usually it is there, and another interpreter has it. */
+static bool lacks_module(const struct failure *x)
+{
+    const char *text = x->message ? x->message : x->f.stderr_tail;
+
+    return text && (strstr(text, "ModuleNotFoundError: ") || strstr(text, "ImportError: "));
+}
+
+static void put_python(const struct report_text *t, FILE *to)
+{
+    (void) fputs("  python    : ", to);
+    put_plain(to, t->cfg->python, WHY_MAX);
+    (void) fprintf(to, ", %s; PYTHON_EXEC=PATH chooses another\n", t->cfg->python_why);
+}
+
 /* torchrun's names and columns: scripts look for them. */
 static void put_block(const struct report_text *t, FILE *to)
 {
@@ -113,6 +128,8 @@ static void put_block(const struct report_text *t, FILE *to)
     (void) fprintf(to, "\n  traceback : %s%s%s%s\n", why, where[0] ? " (" : "", where, where[0] ? ")" : "");
     if (x->evidence.text[0])
         (void) fprintf(to, "  evidence  : %s\n", x->evidence.text);
+    else if (t->cfg->python_why && lacks_module(x))
+        put_python(t, to);
 }
 
 /* ---- the others: ranks that ended alike share a line */

@@ -41,6 +41,7 @@ int tell_init(struct tell *t, const struct agent_cfg *c, struct cc_err *err)
     const struct report_cfg cfg = {
         .entry = c->entry,
         .python = c->python,
+        .python_why = c->python_why,
         .host = c->host,
         .run_id = c->run_id,
         .role = c->role,

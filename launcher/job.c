@@ -281,6 +281,7 @@ static void fill_cfg(struct job *j)
         .entry = j->program.entry,
         .argv = j->program.argv,
         .python = python_of(&j->program),
+        .python_why = j->program.python_why,
         .is_macros = o->macros,
         .env = j->env.list,
         .nproc = j->nproc.n,

@@ -194,12 +194,14 @@ static int find_program(const struct machine *m, const char *name, char **ret, s
 }
 
 /* PYTHON_EXEC, the active virtual environment, python3 or python: what the user's own shell would start. */
-static int find_python(const struct machine *m, char **ret, struct cc_err *err)
+static int find_python(const struct machine *m, char **ret, const char **ret_why, struct cc_err *err)
 {
     static const char *const names[] = { "python3", "python" };
+    static const char *const why[] = { "the first python3 on PATH", "the first python on PATH" };
     const char              *exec = machine_env(m, "PYTHON_EXEC"), *venv = machine_env(m, "VIRTUAL_ENV");
     CC_AUTO_FREE char       *path = NULL;
 
+    *ret_why = "which PYTHON_EXEC names";
     if (exec && *exec) {
         if (find_program(m, exec, ret, err) < 0)
             return cc_wrap(err, "PYTHON_EXEC");
@@ -209,12 +211,14 @@ static int find_python(const struct machine *m, char **ret, struct cc_err *err)
         if (asprintf(&path, "%s/bin/python", venv) < 0)
             return cc_fail(err, -ENOMEM, "no memory for the path of the interpreter");
         if (check_executable(path) == 0) {
+            *ret_why = "of the active environment (VIRTUAL_ENV)";
             *ret = CC_STEAL(path);
             return 0;
         }
     }
     for (unsigned i = 0; i < CC_COUNT(names); i++) {
         *ret = program_find(m, names[i]);
+        *ret_why = why[i];
         if (*ret)
             return 0;
     }
@@ -358,7 +362,7 @@ static int resolve(const struct machine *m, const struct program_req *req, struc
     unsigned    n = 0;
     int         r;
 
-    r = is_python ? find_python(m, &ret->python, err) : find_program(m, req->script, &ret->path, err);
+    r = is_python ? find_python(m, &ret->python, &ret->python_why, err) : find_program(m, req->script, &ret->path, err);
     if (r == 0 && is_python)
         r = check_python_target(m, req, ret->python, err);
     if (r < 0)

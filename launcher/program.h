@@ -26,6 +26,7 @@ struct program {
     char  *entry;  /* what reports call it: the script, module or program as typed */
     char **argv;   /* NULL-terminated; the arguments are copied byte for byte */
     char  *python; /* the interpreter, or NULL with --no-python */
+    const char *python_why; /* what chose it: "the first python3 on PATH" */
 };
 
 /* On failure err holds one sentence and the code says which kind: program_exit_status(). Release with

@@ -109,6 +109,17 @@ expect_status 127 env PATH="$PWD/bin" "$CCRUN" s.py
 has err 'no python3 or python on PATH'
 EOF
 
+it 'says which Python lacks a module, and why it was that one' <<'EOF'
+mkdir bin
+printf "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n" >bin/python3
+chmod +x bin/python3
+touch s.py
+expect_status 1 env PATH="$PWD/bin:$PATH" "$CCRUN" s.py
+has err "  python    : $PWD/bin/python3, the first python3 on PATH; PYTHON_EXEC=PATH chooses another"
+expect_status 1 env PYTHON_EXEC="$PWD/bin/python3" "$CCRUN" s.py
+has err "  python    : $PWD/bin/python3, which PYTHON_EXEC names; "
+EOF
+
 it 'looks programs up on the PATH that the workers get' <<'EOF'
 fake tools/mytool mytool
 refuses 127 "'mytool': no such program on PATH" --no-python mytool

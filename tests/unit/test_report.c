@@ -168,6 +168,33 @@ Test(report, what_is_not_python_is_not_sent_to_pytorch)
     report_free(r);
 }
 
+Test(report, which_python_lacks_a_module_and_why_it_was_chosen)
+{
+    static const char     line[] = "  python    : /usr/bin/python3, the first python3 on PATH; PYTHON_EXEC=PATH chooses "
+                                   "another\n";
+    struct report_failure f = failure(1, 1 << 8);
+    struct report        *r;
+
+    cfg.python_why = "the first python3 on PATH";
+    r = report_new(&cfg);
+    f.stderr_tail = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'torch'\n";
+    note(r, f);
+    print(r, 0, 0);
+    has(line);
+    report_restarted(r);
+    f.stderr_tail = "ValueError: boom\n";
+    note(r, f);
+    print(r, 0, 0);
+    has_not("  python ");
+    report_restarted(r);
+    put("error.json", "{\"message\": \"ImportError: cannot import name 'x'\"}");
+    f.error_file = path("error.json");
+    note(r, f);
+    print(r, 0, 0);
+    has(line);
+    report_free(r);
+}
+
 Test(report, a_signal_is_named_and_never_blamed_on_those_that_we_stopped)
 {
     struct report *r = report_new(&cfg);
