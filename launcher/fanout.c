@@ -16,6 +16,7 @@
 #include "launcher/launchdata.h"
 #include "launcher/machine.h"
 #include "launcher/plan.h"
+#include "launcher/program.h"
 #include "launcher/shellword.h"
 #include "store/base/cleanup.h"
 #include "store/base/pyvalue.h"
@@ -92,12 +93,17 @@ void fanout_clear(struct fanout *f)
 
 /* ---- the way to this program */
 
-/* The same path as ours where it is, else ccrun on PATH.  No '!' and no newline: the shell there may be any. */
+/* The same path as ours where it is, else ccrun on PATH: as we were called, because the environment of Python that we are in
+ * chooses the interpreter, and behind a link it is another one.  No '!' and no newline: the shell there may be any. */
 const char *fanout_our_path(struct fanout *f)
 {
-    char    path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    const char *called = program_called();
+    char        path[PATH_MAX];
+    ssize_t     n;
 
+    if (called && called[0] == '/')
+        return fanout_copy(f, called);
+    n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n <= 0)
         return "ccrun";
     path[n] = '\0';

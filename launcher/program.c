@@ -3,9 +3,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -193,7 +195,37 @@ static int find_program(const struct machine *m, const char *name, char **ret, s
     return 0;
 }
 
-/* PYTHON_EXEC, the active virtual environment, python3 or python: what the user's own shell would start. */
+const char *program_called(void)
+{
+    const char *name = (const char *) (uintptr_t) getauxval(AT_EXECFN);
+
+    return name && strchr(name, '/') && strncmp(name, "/proc/", 6) != 0 && strncmp(name, "/dev/", 5) != 0 ? name : NULL;
+}
+
+/* The interpreter of the environment, of Python or conda, into which we were installed: that of torchrun there, activated or not.
+ * A link to us elsewhere is of no environment: pipx keeps one for us alone.  NULL: there is none. */
+static char *python_beside_us(void)
+{
+    static const char *const marks[] = { "pyvenv.cfg", "conda-meta" };
+    CC_AUTO_FREE char       *called = program_called() ? strdup(program_called()) : NULL;
+    char                     dir[PATH_MAX], path[PATH_MAX];
+    char                    *slash = called ? strrchr(called, '/') : NULL;
+
+    if (!slash)
+        return NULL;
+    slash[1] = '\0';
+    if (!realpath(called, dir))
+        return NULL;
+    for (unsigned i = 0; i < CC_COUNT(marks); i++) {
+        if (snprintf(path, sizeof path, "%s/../%s", dir, marks[i]) >= (int) sizeof path || access(path, F_OK) < 0)
+            continue;
+        if (snprintf(path, sizeof path, "%s/python", dir) < (int) sizeof path && check_executable(path) == 0)
+            return strdup(path);
+    }
+    return NULL;
+}
+
+/* PYTHON_EXEC, the environment that we are in, the active virtual environment, python3 or python: what the user's own shell would start. */
 static int find_python(const struct machine *m, char **ret, const char **ret_why, struct cc_err *err)
 {
     static const char *const names[] = { "python3", "python" };
@@ -207,6 +239,10 @@ static int find_python(const struct machine *m, char **ret, const char **ret_why
             return cc_wrap(err, "PYTHON_EXEC");
         return 0;
     }
+    *ret = python_beside_us();
+    *ret_why = "of the environment that ccrun is in";
+    if (*ret)
+        return 0;
     if (venv && *venv) {
         if (asprintf(&path, "%s/bin/python", venv) < 0)
             return cc_fail(err, -ENOMEM, "no memory for the path of the interpreter");

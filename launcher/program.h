@@ -46,6 +46,9 @@ int program_exit_status(int code);
  * environment. Returns a new string, or NULL: errno is ENOENT, EACCES or ENOMEM. */
 char *program_find(const struct machine *m, const char *name);
 
+/* As we were called, which may be a link; NULL when the system does not tell. */
+const char *program_called(void);
+
 /* The path of another program of ours, which was built or installed into the same folder as this one.  -ENOENT: it is not
  * there, or cannot be run; `ret` is where it would be. */
 int program_beside_us(const char *name, char ret[PATH_MAX]);

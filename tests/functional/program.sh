@@ -109,6 +109,29 @@ expect_status 127 env PATH="$PWD/bin" "$CCRUN" s.py
 has err 'no python3 or python on PATH'
 EOF
 
+it 'is of the environment that it is installed in, activated or not, as torchrun is; a link elsewhere is of none' <<'EOF'
+touch s.py
+fake v/bin/python v
+fake active/bin/python active
+fake bin/python3 path
+mkdir links
+ln "$CCRUN" v/bin/ccrun 2>/dev/null || cp "$CCRUN" v/bin/ccrun
+ln -s "$PWD/v/bin/ccrun" links/ccrun
+run() { env PATH="$PWD/bin:$PATH" "$@" s.py >out; cat out; }
+same 'path -u s.py' "$(run v/bin/ccrun)" # nothing says that v is an environment
+touch v/pyvenv.cfg
+same 'v -u s.py' "$(run v/bin/ccrun)"
+same 'v -u s.py' "$(run env VIRTUAL_ENV="$PWD/active" PATH="$PWD/v/bin:$PWD/bin:$PATH" ccrun)"
+same 'path -u s.py' "$(run links/ccrun)"
+same 'active -u s.py' "$(run env VIRTUAL_ENV="$PWD/active" "$PWD/links/ccrun")"
+same 'path -u s.py' "$(run env PYTHON_EXEC=python3 v/bin/ccrun)"
+rm v/pyvenv.cfg
+mkdir v/conda-meta
+same 'v -u s.py' "$(run "$PWD/v/bin/ccrun")"
+"$PWD/links/ccrun" --hosts h1 --dry-run s.py >out
+has out "test -x '\\''$PWD/links/ccrun'\\''"
+EOF
+
 it 'says which Python lacks a module, and why it was that one' <<'EOF'
 mkdir bin
 printf "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n" >bin/python3
