@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "launcher/check_words.h"
 #include "store/base/cleanup.h"
 #include "store/base/clock.h"
 
@@ -176,8 +177,10 @@ static int ask_once(struct board *b, int rank, int i, struct board_skew *ret, st
 {
     char     what[BOARD_KEY_MAX / 4], key[BOARD_KEY_MAX];
     uint64_t sent = now_us(CLOCK_REALTIME), start = now_us(CLOCK_MONOTONIC), way, theirs;
+    const char *at;
     void    *text;
     size_t   n;
+    bool     is_clock;
     int      r;
 
     (void) snprintf(what, sizeof what, "ask/%d/%d", rank, i);
@@ -189,8 +192,11 @@ static int ask_once(struct board *b, int rank, int i, struct board_skew *ret, st
     if (r < 0)
         return say_so(r, err);
     way = now_us(CLOCK_MONOTONIC) - start;
-    theirs = strtoull(text, NULL, 10);
+    at = text;
+    is_clock = check_words_number(&at, INT64_MAX, &theirs) && *at == '\0';
     free(text);
+    if (!is_clock)
+        return cc_fail(err, -EPROTO, "rank %d says of its clock what is no time", rank);
     if (i == 0 || way / 2 < ret->error_us) {
         ret->error_us = way / 2;
         ret->ahead_us = (int64_t) (theirs - (sent + way / 2));

@@ -14,21 +14,13 @@
 #include "launcher/check_json.h"
 #include "launcher/check_run.h"
 #include "launcher/check_table.h"
+#include "launcher/check_words.h"
 #include "launcher/stdstreams.h"
 #include "store/base/cleanup.h"
 #include "store/base/clock.h"
 #include "store/base/fdwrite.h"
 
 enum { STATUS_BAD = 1, FAREWELL_MS = 5000, LINE_SIZE = CHECK_TEXT_MAX + 128 };
-
-struct verdict {
-    int  status;
-    char id[CHECK_ID_MAX];
-    int  n_left;       /* nodes, without those that are to blame */
-    bool is_curable;   /* by leaving these out */
-    bool is_our_fault; /* this node is one of them */
-    char text[CHECK_TEXT_MAX];
-};
 
 static int complain(const struct board *b, const char *sentence, int status)
 {
@@ -115,11 +107,11 @@ static int tell_people(const struct check_report *r, int status)
 
 /* ---- the verdict, which all ranks get */
 
-static void draw_verdict(const struct check_report *r, struct verdict *v, bool *is_out)
+static void draw_verdict(const struct check_report *r, struct check_verdict *v, bool *is_out)
 {
     bool is_explained = false;
 
-    *v = (struct verdict) { .n_left = r->n_nodes, .is_curable = !r->is_by_rank };
+    *v = (struct check_verdict) { .n_left = r->n_nodes, .is_curable = !r->is_by_rank };
     (void) snprintf(v->id, sizeof v->id, "%s", r->id);
     for (unsigned i = 0; i < r->n_faults; i++) {
         const struct check_fault *f = &r->faults[i];
@@ -141,8 +133,8 @@ static void draw_verdict(const struct check_report *r, struct verdict *v, bool *
         (void) snprintf(v->text, sizeof v->text, "%s", r->faults[0].text);
 }
 
-/* "STATUS ID LEFT CURABLE OUT,OUT, sentence" */
-static int announce(struct check_run *c, struct verdict *v, struct cc_err *err)
+/* See check_words.h. */
+static int announce(struct check_run *c, struct check_verdict *v, struct cc_err *err)
 {
     struct check_report *r = c->report;
     CC_AUTO_FREE bool   *is_out = calloc((size_t) r->n_nodes + 1, sizeof *is_out);
@@ -169,27 +161,16 @@ static int announce(struct check_run *c, struct verdict *v, struct cc_err *err)
     return x;
 }
 
-static int hear(struct check_run *c, struct verdict *v, struct cc_err *err)
+static int hear(struct check_run *c, struct check_verdict *v, struct cc_err *err)
 {
     CC_AUTO_FREE char *text = NULL;
-    const char        *list, *sentence;
-    int                curable = 0, at = 0;
     int                x = board_hear(&c->board, "verdict", 3 * c->options->timeout_ms + 2 * CHECK_GRACE_MS, &text, err);
 
-    if (x < 0)
-        return x;
-    *v = (struct verdict) { .status = 0 };
-    if (sscanf(text, "%d %23s %d %d %n", &v->status, v->id, &v->n_left, &curable, &at) < 4 || !(sentence = strstr(text, "; ")))
-        return cc_fail(err, -EPROTO, "rank 0 announced a verdict that cannot be read: '%.40s'", text);
-    v->is_curable = curable != 0;
-    for (list = text + at; *list >= '0' && *list <= '9'; list += strcspn(list, ",;"), list += *list == ',')
-        v->is_our_fault = v->is_our_fault || (c->place && strtol(list, NULL, 10) == c->place[c->board.rank]);
-    (void) snprintf(v->text, sizeof v->text, "%s", sentence + 2);
-    return 0;
+    return x < 0 ? x : check_words_verdict(text, c->board.size, c->place ? c->place[c->board.rank] : -1, v, err);
 }
 
 /* One line for the agent: "ok ID", "passed ID"; or what is wrong, and whether the job can do without those to blame. */
-static void tell_agent(const struct check_options *o, const struct check_run *c, const struct verdict *v)
+static void tell_agent(const struct check_options *o, const struct check_run *c, const struct check_verdict *v)
 {
     char        line[LINE_SIZE];
     const char *word = v->status == 0 ? (c->is_passed ? "passed" : "ok")
@@ -225,7 +206,7 @@ static void name_check(char id[CHECK_ID_MAX])
     (void) snprintf(id, CHECK_ID_MAX, "%016" PRIx64, n);
 }
 
-static int conclude(struct check_run *c, struct verdict *v, struct cc_err *err)
+static int conclude(struct check_run *c, struct check_verdict *v, struct cc_err *err)
 {
     int x;
 
@@ -243,9 +224,9 @@ static int conclude(struct check_run *c, struct verdict *v, struct cc_err *err)
 
 static int run(const struct check_options *o, struct check_run *c, struct check_report *report)
 {
-    struct cc_err  err = { 0 };
-    struct verdict v = { .status = 0 };
-    int            r = board_open(&c->board, o->timeout_ms, &err);
+    struct cc_err        err = { 0 };
+    struct check_verdict v = { .status = 0 };
+    int                  r = board_open(&c->board, o->timeout_ms, &err);
 
     if (r == 0 && o->min_busbw > 0 && c->board.size == 1)
         r = cc_fail(&err, -EINVAL, "--min-busbw needs at least 2 ranks, and this job has 1");
@@ -265,7 +246,7 @@ static int run(const struct check_options *o, struct check_run *c, struct check_
         tell_agent(o, c, &v);
         return v.status;
     }
-    v = (struct verdict) { .status = STATUS_BAD };
+    v = (struct check_verdict) { .status = STATUS_BAD };
     (void) snprintf(v.text, sizeof v.text, "rank %d: %.*s", c->board.rank, CHECK_TEXT_MAX - 32, err.msg);
     tell_agent(o, c, &v);
     return o->agent_fd >= 0 ? STATUS_BAD : complain(&c->board, err.msg, r == -EINVAL ? AGENT_EXIT_USAGE : STATUS_BAD);

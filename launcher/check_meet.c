@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "launcher/check_run.h"
+#include "launcher/check_words.h"
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
 
@@ -97,7 +98,7 @@ static const char *likely_node(const struct check_run *c, int rank, char buf[NUM
     const char *nodes = getenv("GROUP_WORLD_SIZE"), *ranks = getenv("LOCAL_WORLD_SIZE");
     long        n_nodes = nodes ? strtol(nodes, NULL, 10) : 0, n_local = ranks ? strtol(ranks, NULL, 10) : 0;
 
-    if (n_nodes <= 0 || n_local <= 0 || n_nodes > c->board.size || n_nodes * n_local != c->board.size)
+    if (n_nodes <= 0 || n_local <= 0 || n_nodes > c->board.size || n_local > c->board.size || n_nodes * n_local != c->board.size)
         return NULL;
     (void) snprintf(buf, NUMBER_MAX, "%ld", rank / n_local);
     return buf;
@@ -181,7 +182,7 @@ static int read_hellos(struct check_run *c, struct nodefacts **hello, struct cc_
     return r;
 }
 
-/* "go N" or "stop" or "passed", and where each rank is: "NODE.LOCAL". */
+/* "go" or "stop" or "passed", and where each rank is: see check_words.h. */
 static int announce_plan(struct check_run *c, const char *word, struct cc_err *err)
 {
     struct cc_buf text = { .p = NULL };
@@ -227,7 +228,7 @@ static int make_plan(struct check_run *c, struct cc_err *err)
 static int hear_plan(struct check_run *c, struct cc_err *err)
 {
     CC_AUTO_FREE char *text = NULL;
-    int                by_rank = 0, at = 0, n = 0;
+    struct check_plan  plan = { .place = c->place, .local = c->local };
     int                r = board_hear(&c->board, "plan", 2 * c->options->timeout_ms + CHECK_GRACE_MS, &text, err);
 
     if (r < 0)
@@ -235,12 +236,11 @@ static int hear_plan(struct check_run *c, struct cc_err *err)
     c->is_passed = strncmp(text, "passed", 6) == 0;
     if (c->is_passed || strncmp(text, "stop", 4) == 0)
         return 1;
-    if (sscanf(text, "go %d %d%n", &c->n_nodes, &by_rank, &at) < 2)
-        return cc_fail(err, -EPROTO, "rank 0 announced a plan that cannot be read: '%.40s'", text);
-    c->is_by_rank = by_rank != 0;
-    for (int i = 0; i < c->board.size; i++, at += n)
-        if (sscanf(text + at, " %d.%d%n", &c->place[i], &c->local[i], &n) < 2)
-            return cc_fail(err, -EPROTO, "rank 0 announced a plan without rank %d", i);
+    r = check_words_plan(text, c->board.size, &plan, err);
+    if (r < 0)
+        return r;
+    c->n_nodes = plan.n_nodes;
+    c->is_by_rank = plan.is_by_rank;
     return 0;
 }
 

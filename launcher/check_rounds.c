@@ -8,6 +8,7 @@
 
 #include "launcher/check_measure.h"
 #include "launcher/check_run.h"
+#include "launcher/check_words.h"
 #include "store/base/cleanup.h"
 
 enum {
@@ -113,13 +114,16 @@ static void note(struct rounds *t, int rank, int node, const char *post)
         else
             check_warn(c->report, "%s with %s: %s", check_node_name(c->report, own, a), check_node_name(c->report, node, b),
                        why);
-    } else if (sscanf(post, "%" SCNu64 " %" SCNu64, &ns, &n_wrong) == 2) {
+    } else if (check_words_measured(post, &ns, &n_wrong)) {
         gbs = (links < theirs ? links : theirs) * check_algbw(c->options->pair_bytes, ns);
         if (*cell == CHECK_UNTRIED || gbs < *cell)
             *cell = gbs;
         if (n_wrong > 0)
             check_fault(c->report, CHECK_FAULT_WRONG, -1, "%llu elements from %s arrived wrong at %s",
                         (unsigned long long) n_wrong, check_node_name(c->report, node, a), check_node_name(c->report, own, b));
+    } else if (strcmp(post, "-") != 0) {
+        check_fault(c->report, CHECK_FAULT_FAILED, own, "what rank %d on %s has measured cannot be read", rank,
+                    check_node_name(c->report, own, a));
     }
 }
 
@@ -188,14 +192,19 @@ static int collect(struct rounds *t, unsigned round, const char *what, struct cc
 
 /* ---- all */
 
-static void take_out(struct rounds *t, const char *list)
+/* 1: stop. */
+static int take_out(struct rounds *t, const char *text, struct cc_err *err)
 {
-    for (const char *at = strchr(list, ' '); at; at = strchr(at + 1, ' ')) {
-        unsigned long node = strtoul(at, NULL, 10);
+    const char *at = text;
+    int         is_over = check_words_next(&at);
+    uint64_t    node;
 
-        if (node < t->n)
+    while (is_over >= 0 && *at)
+        if (*at++ == ' ' && check_words_number(&at, t->n - 1, &node))
             t->is_out[node] = true;
-    }
+        else
+            is_over = -1;
+    return is_over < 0 ? check_words_refuse("what rank 0 announced after a round of pairs", text, err) : is_over;
 }
 
 /* 1: it was the last one. */
@@ -222,10 +231,7 @@ static int play_round(struct rounds *t, unsigned round, struct cc_err *err)
     }
     (void) snprintf(what, sizeof what, "next/%u", t->n_played++);
     r = board_hear(&c->board, what, 2 * c->options->timeout_ms + 4 * t->timeout_ms + CHECK_GRACE_MS, &next, err);
-    if (r < 0)
-        return r;
-    take_out(t, next);
-    return strncmp(next, "stop", 4) == 0;
+    return r < 0 ? r : take_out(t, next, err);
 }
 
 /* ---- once more: who is suspected is accused only when the same is seen a second time */
@@ -330,21 +336,25 @@ static int play_suspects(struct rounds *t, struct cc_err *err)
 {
     CC_AUTO_FREE char *list = NULL;
     CC_AUTO_FREE bool *is_asked = calloc(t->n, sizeof *is_asked);
-    unsigned           round, node, next;
-    int                n = 0, r;
+    unsigned           round, next, node;
+    int                r;
 
     if (!is_asked)
         return cc_fail(err, -ENOMEM, "no memory for %u nodes", t->n);
     r = agree_on_suspects(t, &list, err);
     memset(t->is_out, 0, t->n * sizeof *t->is_out);
     t->is_asked = is_asked;
-    for (const char *at = list; r == 0 && sscanf(at, "%u.%u %n", &round, &node, &n) == 2;) {
-        int other = check_pairs_partner(t->n, round, node);
+    for (const char *at = list; r == 0 && *at;) {
+        const char *behind;
+        int         other;
 
+        if (!check_words_pair(&at, t->n, &round, &node))
+            return check_words_refuse("what rank 0 announced of pairs to measure again", list, err);
+        other = check_pairs_partner(t->n, round, node);
         if (other >= 0)
             is_asked[node] = is_asked[other] = true;
-        at += n;
-        if (sscanf(at, "%u.", &next) == 1 && next == round)
+        behind = at;
+        if (check_words_pair(&behind, t->n, &next, &node) && next == round)
             continue;
         r = play_again(t, round, err);
         memset(is_asked, 0, t->n * sizeof *is_asked);

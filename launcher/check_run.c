@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "launcher/check_measure.h"
+#include "launcher/check_words.h"
 #include "store/base/cleanup.h"
 #include "store/base/macros.h"
 
-enum { LINE_MAX_ = 64, WHY_MAX = 600 };
+enum { LINE_MAX_ = 64, WHY_MAX = 600, ERRNO_MAX = 4095 };
 
 /* ---- what all steps need */
 
@@ -67,12 +68,15 @@ void check_put_failure(const struct cc_err *err, char *buf, size_t size)
 
 bool check_get_failure(const char *post, int *ret_code, const char **ret_sentence)
 {
-    char *end;
+    const char *at = post + 2;
+    uint64_t    code = EPROTO; /* of who does not say */
 
     if (post[0] != '!')
         return false;
-    *ret_code = (int) strtol(post + 1, &end, 10);
-    *ret_sentence = *end == ' ' ? end + 1 : end;
+    if (post[1] != '-' || !check_words_number(&at, ERRNO_MAX, &code))
+        at = post + 1;
+    *ret_code = -(int) code;
+    *ret_sentence = *at == ' ' ? at + 1 : at;
     return true;
 }
 
@@ -171,8 +175,10 @@ static void merge(struct check_run *c, int rank, const char *post)
         struct check_row *row = row_at(r, i);
         uint64_t          ns, n_wrong;
 
-        if (!row || sscanf(at, "%" SCNu64 " %" SCNu64, &ns, &n_wrong) != 2)
-            return;
+        if (!row || !check_words_measured(at, &ns, &n_wrong)) {
+            check_fault(r, CHECK_FAULT_FAILED, -1, "what rank %d has measured cannot be read", rank);
+            break;
+        }
         row->ns = ns > row->ns ? ns : row->ns;
         row->n_wrong += n_wrong;
     }
