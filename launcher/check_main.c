@@ -134,21 +134,14 @@ static void draw_verdict(const struct check_report *r, struct check_verdict *v, 
 }
 
 /* See check_words.h. */
-static int announce(struct check_run *c, struct check_verdict *v, struct cc_err *err)
+static int announce(struct check_run *c, const struct check_verdict *v, const bool *is_out, struct cc_err *err)
 {
-    struct check_report *r = c->report;
-    CC_AUTO_FREE bool   *is_out = calloc((size_t) r->n_nodes + 1, sizeof *is_out);
-    struct cc_buf        line = { .p = NULL };
-    char                 item[LINE_SIZE];
-    int                  x = is_out ? 0 : -ENOMEM, n;
+    struct cc_buf line = { .p = NULL };
+    char          item[LINE_SIZE];
+    int           n = snprintf(item, sizeof item, "%d %s %d %d ", v->status, v->id, v->n_left, v->is_curable);
+    int           x = cc_buf_add(&line, item, (size_t) n);
 
-    if (x == 0) {
-        draw_verdict(r, v, is_out);
-        v->is_our_fault = is_out[0];
-        n = snprintf(item, sizeof item, "%d %s %d %d ", v->status, v->id, v->n_left, v->is_curable);
-        x = cc_buf_add(&line, item, (size_t) n);
-    }
-    for (int i = 0; x == 0 && i < r->n_nodes; i++) {
+    for (int i = 0; x == 0 && i < c->report->n_nodes; i++) {
         n = is_out[i] ? snprintf(item, sizeof item, "%d,", i) : 0;
         x = cc_buf_add(&line, item, (size_t) n);
     }
@@ -208,17 +201,23 @@ static void name_check(char id[CHECK_ID_MAX])
 
 static int conclude(struct check_run *c, struct check_verdict *v, struct cc_err *err)
 {
-    int x;
+    struct check_report *r = c->report;
+    CC_AUTO_FREE bool   *is_out = r ? calloc((size_t) r->n_nodes + 1, sizeof *is_out) : NULL;
+    bool                 is_told;
+    int                  x;
 
-    if (c->report) {
-        x = check_judge(c->report, err);
-        if (x == 0)
-            x = announce(c, v, err);
-        if (x == 0 && !c->is_passed && tell_people(c->report, v->status) != 0)
-            v->status = AGENT_EXIT_INTERNAL;
-    } else {
-        x = hear(c, v, err);
-    }
+    if (!r)
+        return hear(c, v, err);
+    x = is_out ? check_judge(r, err) : cc_fail(err, -ENOMEM, "no memory for %d nodes", r->n_nodes);
+    if (x < 0)
+        return x;
+    draw_verdict(r, v, is_out);
+    v->is_our_fault = is_out[0];
+    /* Before the others know: when one of them ends with 1, the job is stopped, and this rank with it. */
+    is_told = c->is_passed || tell_people(r, v->status) == 0;
+    x = announce(c, v, is_out, err);
+    if (!is_told)
+        v->status = AGENT_EXIT_INTERNAL;
     return x;
 }
 
