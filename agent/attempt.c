@@ -180,8 +180,9 @@ static void explain_format(const char *path, const struct cc_err *was, struct cc
     CC_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     char           magic[4] = "";
     struct utsname here;
+    bool           is_read = fd >= 0 && read(fd, magic, sizeof magic) == (ssize_t) sizeof magic;
 
-    if (fd >= 0 && read(fd, magic, sizeof magic) == (ssize_t) sizeof magic && memcmp(magic, "\177ELF", 4) == 0 && uname(&here) == 0)
+    if (is_read && memcmp(magic, "\177ELF", 4) == 0 && uname(&here) == 0)
         (void) cc_fail(err, was->code, "%s; it is a compiled program, but none for this machine (%s), or it is damaged", was->msg,
                        here.machine);
     else

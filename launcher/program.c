@@ -202,8 +202,8 @@ const char *program_called(void)
     return name && strchr(name, '/') && strncmp(name, "/proc/", 6) != 0 && strncmp(name, "/dev/", 5) != 0 ? name : NULL;
 }
 
-/* The interpreter of the environment, of Python or conda, into which we were installed: that of torchrun there, activated or not.
- * A link to us elsewhere is of no environment: pipx keeps one for us alone.  NULL: there is none. */
+/* The interpreter of the environment, of Python or conda, into which we were installed: that of torchrun there, activated or
+ * not.  A link to us elsewhere is of no environment: pipx keeps one for us alone.  NULL: there is none. */
 static char *python_beside_us(void)
 {
     static const char *const marks[] = { "pyvenv.cfg", "conda-meta" };
@@ -225,7 +225,8 @@ static char *python_beside_us(void)
     return NULL;
 }
 
-/* PYTHON_EXEC, the environment that we are in, the active virtual environment, python3 or python: what the user's own shell would start. */
+/* PYTHON_EXEC, the environment that we are in, the active virtual environment, or the python3 or python that the user's own shell
+ * would start. */
 static int find_python(const struct machine *m, char **ret, const char **ret_why, struct cc_err *err)
 {
     static const char *const names[] = { "python3", "python" };
