@@ -82,6 +82,7 @@ static int gloo_version(char ret[BACKEND_VERSION_MAX], struct cc_err *err)
 
     if (r < 0)
         return r;
+    assert(shim);
     (void) snprintf(ret, BACKEND_VERSION_MAX, "build %s", buildid_of(shim->library, id));
     return 0;
 }
