@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,14 @@ static void put_python(const struct report_text *t, FILE *to)
     (void) fprintf(to, ", %s; PYTHON_EXEC=PATH chooses another\n", t->cfg->python_why);
 }
 
+/* CPython ends the threads that still want it when it finalizes, and C++ does not allow that in a destructor: so dies a script
+ * of PyTorch that ends right after a collective, now and then. */
+static bool is_ended_thread(const struct failure *x)
+{
+    return WIFSIGNALED(x->f.status) && WTERMSIG(x->f.status) == SIGABRT && x->f.stderr_tail &&
+           strstr(x->f.stderr_tail, "terminate called without an active exception");
+}
+
 /* torchrun's names and columns: scripts look for them. */
 static void put_block(const struct report_text *t, FILE *to)
 {
@@ -130,6 +139,9 @@ static void put_block(const struct report_text *t, FILE *to)
         (void) fprintf(to, "  evidence  : %s\n", x->evidence.text);
     else if (t->cfg->python_why && lacks_module(x))
         put_python(t, to);
+    if (t->cfg->python && is_ended_thread(x))
+        (void) fputs("  hint      : if the script had come to its end, let it call torch.distributed.destroy_process_group() there: "
+                     "threads of PyTorch were still at work\n", to);
 }
 
 /* ---- the others: ranks that ended alike share a line */

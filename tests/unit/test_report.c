@@ -195,6 +195,23 @@ Test(report, which_python_lacks_a_module_and_why_it_was_chosen)
     report_free(r);
 }
 
+Test(report, a_script_that_ends_over_threads_of_pytorch_is_advised)
+{
+    struct report_failure f = failure(1, SIGABRT);
+    struct report        *r = report_new(&cfg);
+
+    f.stderr_tail = "terminate called without an active exception\n";
+    note(r, f);
+    print(r, 0, 0);
+    has("  hint      : if the script had come to its end, let it call torch.distributed.destroy_process_group() there");
+    report_restarted(r);
+    f.status = 1 << 8;
+    note(r, f);
+    print(r, 0, 0);
+    has_not("  hint ");
+    report_free(r);
+}
+
 Test(report, a_signal_is_named_and_never_blamed_on_those_that_we_stopped)
 {
     struct report *r = report_new(&cfg);
