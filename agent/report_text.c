@@ -140,8 +140,8 @@ static void put_block(const struct report_text *t, FILE *to)
     else if (t->cfg->python_why && lacks_module(x))
         put_python(t, to);
     if (t->cfg->python && is_ended_thread(x))
-        (void) fputs("  hint      : if the script had come to its end, let it call torch.distributed.destroy_process_group() there: "
-                     "threads of PyTorch were still at work\n", to);
+        (void) fputs("  hint      : if the script had come to its end, let it call torch.distributed.destroy_process_group() "
+                     "there: threads of PyTorch were still at work\n", to);
 }
 
 /* ---- the others: ranks that ended alike share a line */
