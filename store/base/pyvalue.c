@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { NUMBER_MAX = 128 };
+enum { NUMBER_MAX = 4300 }; /* what int() takes of digits */
 
 /* ASCII of what str.strip() takes off: the C locale's blanks and the four separators. */
 static bool is_blank(char c)
@@ -52,6 +52,8 @@ int pyvalue_int(const char *text, int64_t *ret)
     bool        is_negative = p < end && *p == '-';
     int64_t     n = 0;
 
+    if (len > NUMBER_MAX)
+        return -EINVAL;
     if (p < end && (*p == '-' || *p == '+'))
         p++;
     if (skip_digits(p, end) != end)
@@ -106,11 +108,11 @@ static bool is_decimal_float(const char *p, const char *end)
 
 int pyvalue_float(const char *text, double *ret)
 {
-    char        plain[NUMBER_MAX];
+    char        plain[NUMBER_MAX + 1];
     size_t      len, i, n = 0;
     const char *all = strip(text, &len), *p = all;
 
-    if (len >= sizeof plain)
+    if (len > NUMBER_MAX)
         return -EINVAL;
     if (len > 0 && (*p == '-' || *p == '+'))
         p++;

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-int pyvalue_int(const char *text, int64_t *ret);  /* -EINVAL: not an int; -ERANGE: one that does not fit */
-int pyvalue_float(const char *text, double *ret); /* -EINVAL: not a float; inf and nan are floats */
+int pyvalue_int(const char *text, int64_t *ret);  /* -EINVAL: not an int, or over 4,300 bytes; -ERANGE: does not fit */
+int pyvalue_float(const char *text, double *ret); /* -EINVAL: not a float, or over 4,300 bytes; inf and nan are floats */
 /* 'text' with quotes and escapes; a long text is cut and ends in '...'. Returns buf. */
 const char *pyvalue_repr(const char *text, char *buf, size_t size);
 

@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "store/base/macros.h"
 #include "store/base/pyvalue.h"
@@ -71,6 +72,23 @@ Test(pyvalue, a_float_is_what_python_takes_for_one)
     cr_assert(isnan(x));
     for (i = 0; i < CC_COUNT(bad); i++)
         cr_expect_eq(pyvalue_float(bad[i], &x), -EINVAL, "%s", bad[i]);
+}
+
+Test(pyvalue, what_is_a_long_int_is_a_float_too)
+{
+    static char text[4303];
+    int64_t     n;
+    double      x;
+
+    memset(text, '0', 4299);
+    strcpy(text + 4299, "7");
+    cr_expect_eq(pyvalue_int(text, &n), 0);
+    cr_expect_eq(n, 7);
+    cr_expect_eq(pyvalue_float(text, &x), 0);
+    cr_expect_eq(x, 7);
+    strcat(text, "7");
+    cr_expect_eq(pyvalue_int(text, &n), -EINVAL);
+    cr_expect_eq(pyvalue_float(text, &x), -EINVAL);
 }
 
 Test(pyvalue, quotes_and_escapes_are_those_of_repr)
