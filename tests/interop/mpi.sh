@@ -140,9 +140,11 @@ done
 EOF
 done
 
+# libpmix 4.2.2 answers one in a hundred of such starts with "Not found" to a rank that asks for one of its own node, under
+# mpirun as well: once more, then.
 it 'openmpi: ranks ask other nodes for data when nothing is exchanged beforehand' <<'EOF'
 [ -x "$SHARED/openmpi" ] || skip 'Open MPI is not installed'
-two 2 1 --env OMPI_MCA_pmix_base_async_modex=1 --env OMPI_MCA_pmix_base_collect_data=0 "$SHARED/openmpi"
+two 2 1 --max-restarts 3 --env OMPI_MCA_pmix_base_async_modex=1 --env OMPI_MCA_pmix_base_collect_data=0 "$SHARED/openmpi"
 same '0 0' "$status0 $status1"
 right 2 2 3
 right 1 1 3 2
