@@ -32,6 +32,7 @@ walk() {
         number=$((number + 1))
         echo "\$ $command"
         root on r "$1" "$2/ccrun" sh -c "$command" </dev/null >"out.$number" 2>&1 || {
+            grep -A 12 '^ *not ok' "out.$number" || true
             tail -n 60 "out.$number"
             fail "'$command' failed for $1 in '$2'"
         }
