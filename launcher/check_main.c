@@ -202,13 +202,16 @@ static void name_check(char id[CHECK_ID_MAX])
 static int conclude(struct check_run *c, struct check_verdict *v, struct cc_err *err)
 {
     struct check_report *r = c->report;
-    CC_AUTO_FREE bool   *is_out = r ? calloc((size_t) r->n_nodes + 1, sizeof *is_out) : NULL;
+    CC_AUTO_FREE bool   *is_out = NULL;
     bool                 is_told;
     int                  x;
 
     if (!r)
         return hear(c, v, err);
-    x = is_out ? check_judge(r, err) : cc_fail(err, -ENOMEM, "no memory for %d nodes", r->n_nodes);
+    is_out = calloc((size_t) r->n_nodes + 1, sizeof *is_out);
+    if (!is_out)
+        return cc_fail(err, -ENOMEM, "no memory for %d nodes", r->n_nodes);
+    x = check_judge(r, err);
     if (x < 0)
         return x;
     draw_verdict(r, v, is_out);
