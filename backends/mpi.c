@@ -164,6 +164,7 @@ static int mpi_version(char ret[BACKEND_VERSION_MAX], struct cc_err *err)
     const struct backend *shim = NULL;
     int                   r = load(&shim, err);
 
+    assert(r < 0 || shim);
     return r < 0 ? r : shim->version(ret, err);
 }
 
