@@ -374,7 +374,7 @@ $(BIN)/bench/%: $(OBJ)/tests/bench/%.o $(OUT)/libccrun-all.a
 # BENCH='ROW...' measures only these; PYTHON=... has the torch to compare with.
 .PHONY: bench check-bench bench-programs
 bench-programs: $(patsubst tests/bench/%.c,$(BIN)/bench/%,$(bench_src))
-bench check-bench: $(programs) bench-programs libraries $(BIN)/sim_rdzv $(BIN)/tests/storm static-if-possible
+bench check-bench: $(programs) bench-programs libraries $(BIN)/sim_rdzv $(BIN)/tests/storm $(BIN)/tests/probe static-if-possible
 	$(Q)scripts/bootstrap bench
 	$(Q)python=$(torch_python) && \
 	    python3 tests/bench/bench.py --bin $(BIN) --torch "$$python" --json $(BUILD)/bench.json $(BENCH)
