@@ -62,11 +62,12 @@ int admit_check(const struct admit_cfg *cfg, const struct peers *peers, const st
         return refuse(ret, RDZV_REFUSED_PLAN, "%u workers on %s: not 1 to %d", about->nproc, about->host, ADMIT_NPROC_MAX);
     if (about->wish < RANKS_NONE || (about->wish >= 0 && (uint32_t) about->wish >= peers->cap))
         return refuse(ret, RDZV_REFUSED_RANK, "node rank %d of %s: not below %u", about->wish, about->host, peers->cap);
-    if (peers->n >= peers->cap && !peers_holder(peers, about->wish) && has_doubtful(peers, cfg->now, cfg->dead_after))
-        return -1;
-    if (peers->n >= peers->cap && !peers_holder(peers, about->wish))
+    if (peers->n >= peers->cap && !peers_holder(peers, about->wish)) {
+        if (has_doubtful(peers, cfg->now, cfg->dead_after))
+            return -1;
         return refuse(ret, RDZV_REFUSED_FULL, "the job has all of its %u nodes, spares included: no room for %s", peers->cap,
                       about->host);
+    }
     if (peers_role(peers, about->role) == PEERS_NONE)
         return refuse(ret, RDZV_REFUSED_ROLE, "role '%s' of %s is one too many: at most %d", about->role, about->host,
                       RANKS_MAX_ROLES);

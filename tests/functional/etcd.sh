@@ -220,6 +220,15 @@ job() { # NODES
     nodes "$1" --rdzv-backend etcd --rdzv-endpoint "$ENDPOINTS" --rdzv-id "job$(now_ms)" --exit-barrier-timeout 20 \
         --rdzv-conf last_call_timeout=40
 }
+two_do() { # b and c, and at once
+    from=$(now_ms)
+    agent b
+    agent c
+    wait_for '[ "$(ups "nodes=2 " b c)" -eq 2 ]' 30
+    in_time "$from" 20000
+    all_go
+    well b c
+}
 lacks_it() { AROUND= && agent "$@" && AROUND=$has_it; }
 job 2 # it is elected, and needed
 lacks_it a
@@ -238,13 +247,7 @@ matches b.err '^ccrun: the job has ended: .*: .*work'
 job 2:3 # it is elected, and not needed
 lacks_it a
 ends $a 127
-from=$(now_ms)
-agent b
-agent c
-wait_for '[ "$(ups "nodes=2 " b c)" -eq 2 ]' 30
-in_time "$from" 20000
-all_go
-well b c
+two_do
 job 2:3 # another is elected, is told, and is killed
 agent a
 hosts a
@@ -252,13 +255,7 @@ lacks_it d
 ends $d 127
 matches a.err '^ccrun: the agent at .* takes no part: .*work'
 kill -9 "$a"
-from=$(now_ms)
-agent b
-agent c
-wait_for '[ "$(ups "nodes=2 " b c)" -eq 2 ]' 30
-in_time "$from" 20000
-all_go
-well b c
+two_do
 end_etcd 1
 X
 
